@@ -12,8 +12,8 @@
 
 /* The pass of a trainer, at the command that ran it last. */
 static const dl_journal_row *pass_of_trainer(const dlsh_examination *e) {
-    const dl_journal_row *r, *last = NULL;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) last = !last || r->till > last->till ? r : last;
+    const dl_journal_row *last = NULL;
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) last = !last || r->till > last->till ? r : last;
     return last;
 }
 
@@ -29,12 +29,10 @@ static void find_short(dlsh_examination *e, const dl_trainer_state *st) {
     const dl_journal_row *r = pass_of_trainer(e);
     if (!r || st->step < 4 || st->epoch || !(st->step < st->batches) || r->count != st->step || !falls(r)) return;
     if (*st->stopped || st->diverged) return;
-    dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "train t epochs=15, or as many steps as several epochs have");
-    if (!f) return;
-    dlsh_cause(f, "the training ended before each sample was seen once, and the loss still falls");
-    dlsh_evidence(f,
-                  "%ld steps were run, and an epoch has %ld: %.0f %% of the samples were never used; loss %.4g to %.4g",
-                  st->step, st->batches, 100 * (1 - (double)st->step / (double)st->batches), r->first, r->last);
+    dlsh_found(e, r->file, r->line, "train t epochs=15, or as many steps as several epochs have",
+               "the training ended before each sample was seen once, and the loss still falls\n"
+               "%ld steps were run, and an epoch has %ld: %.0f %% of the samples were never used; loss %.4g to %.4g",
+               st->step, st->batches, 100 * (1 - (double)st->step / (double)st->batches), r->first, r->last);
 }
 
 /* ---------------------------------------------------------------- averages */
@@ -43,10 +41,11 @@ static const char average_remedy[] = "a smaller decay, as 0.99, or many more ste
 
 static void find_behind(dlsh_examination *e, const char *file, int line, double decay, double steps) {
     const double left = pow(decay, steps);
-    dlsh_finding *f = decay < 1 && left > 0.75 ? dlsh_find_at(e, file, line, average_remedy) : NULL;
-    if (!f) return;
-    dlsh_cause(f, "the average of weights is far behind: %.0f %% of it are still the weights of the start", 100 * left);
-    dlsh_evidence(f, "it keeps %.6g of itself at each of %.0f updates, and evaluations use it", decay, steps);
+    if (decay < 1 && left > 0.75)
+        dlsh_found(e, file, line, average_remedy,
+                   "the average of weights is far behind: %.0f %% of it are still the weights of the start\n"
+                   "it keeps %.6g of itself at each of %.0f updates, and evaluations use it",
+                   100 * left, decay, steps);
 }
 
 static void look_at_trainer(dlsh_examination *e) {
@@ -61,8 +60,8 @@ static void look_at_trainer(dlsh_examination *e) {
 
 /* Is the net run when all training is over? */
 static int is_used_behind(const dlsh_examination *e, const void *net) {
-    const dl_journal_row *r, *last = pass_of_trainer(e);
-    for (long i = 0; last && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    const dl_journal_row *last = pass_of_trainer(e);
+    DLSH_EACH_ROW_WHILE (last, r, e, DL_DID_FORWARD)
         if (r->what == net && r->at > last->till) return 1;
     return 0;
 }
@@ -70,12 +69,11 @@ static int is_used_behind(const dlsh_examination *e, const void *net) {
 /* avg.update_parameters(m, decay=0.9999) */
 static int see_average(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     dlsh_examination *e = ctx;
-    const dl_journal_row *r;
     long steps = 0;
     (void)within, (void)depth;
     const dlsh_node *decay = dlsh_is_method(n, "update_parameters") ? dlsh_argument_of(n, 1, "decay") : NULL;
     dl_module *m = decay ? dlsh_object_of(e, file, n->kids[0]->kids[0], &dlsh_net_class) : NULL;
-    for (long i = 0; m && (r = dlsh_row_next(e, DL_DID_STEP, &i));) steps = r->count > steps ? r->count : steps;
+    DLSH_EACH_ROW_WHILE (m, r, e, DL_DID_STEP) steps = r->count > steps ? r->count : steps;
     if (steps > 3 && is_used_behind(e, m))
         find_behind(e, file, n->span.line, dlsh_number_of(e, file, decay), (double)steps);
     return 0;
@@ -112,19 +110,17 @@ static void look_at_single(dlsh_examination *e, const dl_journal_row *r) {
         r->training && r->grad && r->count >= 8 && has_one_sample(r) ? dlsh_live_net(e, r->what, &name) : NULL;
     if (!m || !has_batch_norm(m) || !dlsh_is_trained(e, r)) return;
     const int line = line_of_batch(e, r, &file);
-    dlsh_finding *f = dlsh_find_at(e, file, line, "batches of 16 samples or more; or layernorm, groupnorm");
-    if (!f) return;
-    dlsh_cause(f, "batches have one sample: batchnorm takes each sample's own mean away, and what tells samples apart");
-    dlsh_evidence(f, "%ld passes of %s at line %d had shape[0] = 1; in evaluation it uses averages over all of them",
-                  r->count, name, r->line);
+    dlsh_found(e, file, line, "batches of 16 samples or more; or layernorm, groupnorm",
+               "batches have one sample: batchnorm takes each sample's own mean away, and what tells samples apart\n"
+               "%ld passes of %s at line %d had shape[0] = 1; in evaluation it uses averages over all of them",
+               r->count, name, r->line);
 }
 
 /* ---------------------------------------------------------------- the check */
 
 dl_status dlsh_check_amount(dlsh_examination *e) {
-    const dl_journal_row *r;
     if (e->trainer) look_at_trainer(e);
     dlsh_each_node(see_average, e);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) look_at_single(e, r);
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) look_at_single(e, r);
     return DL_OK;
 }

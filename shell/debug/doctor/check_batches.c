@@ -19,13 +19,11 @@
 
 static void find_reseeded(dlsh_examination *e, const dl_journal_row *r) {
     if (r->reseeded < 3) return;
-    dlsh_finding *f = dlsh_find_at(e, r->seeded.file, r->seeded.line, "set the seed once, before the loop");
-    if (!f) return;
-    dlsh_cause(f, "the seed is set again and again in the loop: the same random numbers come in each time");
-    dlsh_evidence(f,
-                  "before %ld of %ld steps (line %d) random numbers went back to where they had been at a step before: "
-                  "dropout, noise and the order of samples repeat",
-                  r->reseeded, r->count, r->line);
+    dlsh_found(e, r->seeded.file, r->seeded.line, "set the seed once, before the loop",
+               "the seed is set again and again in the loop: the same random numbers come in each time\n"
+               "before %ld of %ld steps (line %d) random numbers went back to where they had been at a step before: "
+               "dropout, noise and the order of samples repeat",
+               r->reseeded, r->count, r->line);
 }
 
 /* ---------------------------------------------------------------- places of the text */
@@ -102,18 +100,15 @@ static const dl_journal_value *targets_in(dlsh_pass p) {
 
 /* The input stays, and its targets do not: it is not the input of the loop. */
 static int find_stale_input(dlsh_examination *e, const dl_journal_row *r) {
-    const dl_journal_row *b;
-    for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (b, e, DL_DID_BACKWARD) {
         if (!dlsh_is_in_pass(dlsh_pass_of(b, 1), r)) continue;
         const dl_journal_value *first = targets_in(dlsh_pass_of(b, 0)), *last = targets_in(dlsh_pass_of(b, 1));
         if (!first || !last || first == last || first->hash == last->hash) continue;
-        dlsh_finding *f =
-            dlsh_find_at(e, r->file, r->line, "the samples that the targets belong to, those of this pass");
-        if (!f) return 1;
-        dlsh_cause(
-            f, "the net is given the same input at each step, while the targets change: they do not belong together");
-        dlsh_evidence(f, "%ld passes had the same elements; the targets of the loss, line %d, differ from pass to pass",
-                      r->count, b->line);
+        dlsh_found(
+            e, r->file, r->line, "the samples that the targets belong to, those of this pass",
+            "the net is given the same input at each step, while the targets change: they do not belong together\n"
+            "%ld passes had the same elements; the targets of the loss, line %d, differ from pass to pass",
+            r->count, b->line);
         return 1;
     }
     return 0;
@@ -129,8 +124,7 @@ static int is_always_same(const dl_journal_row *r) {
 
 /* Is the net trained elsewhere, with other samples? */
 static int has_other_training(const dlsh_examination *e, const dl_journal_row *r) {
-    const dl_journal_row *other;
-    for (long i = 0; (other = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW (other, e, DL_DID_FORWARD)
         if (other != r && other->what == r->what && other->grad && other->x.hash != r->x.hash &&
             dlsh_is_trained(e, other) && (other->line != r->line || strcmp(other->file, r->file) != 0))
             return 1;
@@ -154,14 +148,13 @@ static void find_same_batch(dlsh_examination *e, const dlsh_pools *all, const dl
     if (!anew && has_other_training(e, r)) return;
     if (dlsh_was_found(e, "the data", "fractions")) return; /* so that batches are all alike */
     dlsh_finding *f =
-        dlsh_find_at(e, r->file, dlsh_line_of_input(e, r),
-                     anew ? "go over all batches: for x, y in loader(d.train, ...), or for i in randperm(n).split(32)"
-                          : "none, if one batch is to be learned by heart; else take the next batch");
-    if (!f) return;
-    dlsh_cause(f, "each step is given the same batch: the other samples are never trained on");
-    dlsh_evidence(f, "%ld passes (line %d) had the same %ld of %ld samples of %s%s", r->count, r->line, r->shape[0],
-                  from->n, from->name,
-                  anew ? "; the batch is taken in the loop, each time the same one" : "; it is taken before the loop");
+        dlsh_found(e, r->file, dlsh_line_of_input(e, r),
+                   anew ? "go over all batches: for x, y in loader(d.train, ...), or for i in randperm(n).split(32)"
+                        : "none, if one batch is to be learned by heart; else take the next batch",
+                   "each step is given the same batch: the other samples are never trained on\n"
+                   "%ld passes (line %d) had the same %ld of %ld samples of %s%s",
+                   r->count, r->line, r->shape[0], from->n, from->name,
+                   anew ? "; the batch is taken in the loop, each time the same one" : "; it is taken before the loop");
     if (!anew) dlsh_only_note(e, f);
 }
 
@@ -197,8 +190,7 @@ static int mismatches(const dlsh_pool *p, const dl_journal_row *r, const dl_jour
 /* The targets of the pass that had this input: an operand of a loss with a number for each sample. */
 const dl_journal_value *dlsh_targets_of(const dlsh_examination *e, const dl_journal_row *r, const dl_journal_row **pass,
                                         const dl_journal_node **loss) {
-    const dl_journal_row *b;
-    for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (b, e, DL_DID_BACKWARD) {
         const dlsh_pass p = dlsh_pass_of(b, 1);
         if (b->count - b->since != r->count - r->since || !dlsh_is_in_pass(p, r))
             continue; /* other passes were looked at */
@@ -258,20 +250,17 @@ static void find_other_labels(dlsh_examination *e, const dlsh_pools *all, const 
         }
     }
     if (best < 0 || 4 * best < r->nrows || dlsh_was_found(e, "the data", "labels do not belong")) return;
-    dlsh_finding *f = dlsh_find_at(e, loss->file, dlsh_line_of_target(loss), "take rows of inputs and targets alike");
-    if (!f) return;
-    dlsh_cause(f, "labels do not belong to their inputs");
-    dlsh_evidence(f,
-                  "of %ld samples of %s that were looked at in the last pass (line %d) %d had another sample's label",
-                  r->nrows, of->name, r->line, best);
+    dlsh_found(e, loss->file, dlsh_line_of_target(loss), "take rows of inputs and targets alike",
+               "labels do not belong to their inputs\n"
+               "of %ld samples of %s that were looked at in the last pass (line %d) %d had another sample's label",
+               r->nrows, of->name, r->line, best);
 }
 
 /* ---------------------------------------------------------------- evaluations */
 
 static int is_evaluation(const dlsh_examination *e, const dl_journal_row *r) {
-    const dl_journal_row *b;
     int began = 0;
-    for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i));) began |= r->till > b->at;
+    DLSH_EACH_ROW (b, e, DL_DID_BACKWARD) began |= r->till > b->at;
     return began && !(r->grad && dlsh_is_trained(e, r));
 }
 
@@ -355,12 +344,11 @@ static long place_of(const dlsh_pool *p, const dl_journal_row *r, long i) {
 
 /* Are the evaluated rows a part of the table that stands together, with rows between its ends that were trained on? */
 static int is_around_training(const dlsh_examination *e, const dlsh_pool *p, const dl_journal_row *test) {
-    const dl_journal_row *r;
     const long first = place_of(p, test, 0), last = place_of(p, test, test->nrows - 1);
     if (last - first + 1 != test->shape[0]) return 0;
     for (long i = 1; i < test->nrows; i++)
         if (place_of(p, test, i) <= place_of(p, test, i - 1)) return 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         for (long k = 0; r->what == test->what && k < r->nseen && dlsh_is_training_pass(e, r); k++) {
             const dlsh_pool_row *at = dlsh_row_of(p, r->seen[k]);
             if (at && at->at >= first && at->at <= last) return 1;
@@ -379,8 +367,7 @@ static int is_like(const dlsh_pool *p, const dlsh_pool *table) {
 
 /* Was the row of that hash looked at in a pass that trained the net? */
 static int was_seen(const dlsh_examination *e, const void *net, unsigned long hash) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         for (long k = 0; r->what == net && dlsh_is_training_pass(e, r) && k < r->nseen; k++)
             if (r->seen[k] == hash) return 1;
     return 0;
@@ -388,9 +375,8 @@ static int was_seen(const dlsh_examination *e, const void *net, unsigned long ha
 
 /* The share of a pool's rows that were looked at in passes that trained the net. */
 static double share_seen(const dlsh_examination *e, const void *net, const dlsh_pool *p) {
-    const dl_journal_row *r;
     long n = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         for (long k = 0; r->what == net && dlsh_is_training_pass(e, r) && k < r->nseen; k++)
             n += dlsh_has_row(p, r->seen[k]);
     return (double)n / (double)p->n;
@@ -434,10 +420,10 @@ static int is_apart(const dlsh_pool *p, const dlsh_pool *trained) {
 
 /* All that a net was evaluated with are samples that it was trained on, although others were kept apart. */
 static void find_seen(dlsh_examination *e, dlsh_pools *all, const void *net) {
-    const dl_journal_row *r, *seen = NULL;
+    const dl_journal_row *seen = NULL;
     const dlsh_pool *apart = NULL;
     int others = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         if (r->what != net || r->nrows < 2 || !dlsh_is_evaluation_pass(e, r)) continue;
         if (r->x.n && r->x.low == r->x.high) continue; /* rows are all alike, whoever's they are */
         if (!has_held(all, r) && are_all_known(r) && is_of_training(e, all, r))
@@ -451,23 +437,22 @@ static void find_seen(dlsh_examination *e, dlsh_pools *all, const void *net) {
     if (!seen || others || !apart || dlsh_was_found(e, e->check, "the same batch")) return; /* to be learned by heart */
     const int twice = line_of_twice(e, seen->file);
     int line = twice ? twice : dlsh_line_of_input(e, seen);
-    for (long i = 0; !twice && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW_WHILE (!twice, r, e, DL_DID_FORWARD)
         if (r->what == net && dlsh_is_training_pass(e, r) && dlsh_line_of_input(e, r) == line)
             line = seen->line; /* of both */
     const int chosen = twice ? 0 : line_of_argument(e, seen);
-    dlsh_finding *f = dlsh_find_at(e, seen->file, chosen ? chosen : line, "evaluate with samples that were kept apart");
-    if (!f) return;
-    dlsh_cause(f, "the net is evaluated with the samples that it was trained on");
-    dlsh_evidence(f, "all evaluations, as at line %d, are of training samples; the %ld of %s were never used",
-                  seen->line, apart->n, apart->name);
+    dlsh_finding *f =
+        dlsh_found(e, seen->file, chosen ? chosen : line, "evaluate with samples that were kept apart",
+                   "the net is evaluated with the samples that it was trained on\n"
+                   "all evaluations, as at line %d, are of training samples; the %ld of %s were never used",
+                   seen->line, apart->n, apart->name);
     if (!dlsh_each_node(see_claim, (void *)seen->file)) dlsh_only_note(e, f);
 }
 
 /* Has the pool the samples of all passes that trained the net? */
 static int has_trained(const dlsh_examination *e, const dlsh_pool *p, const void *net) {
-    const dl_journal_row *r;
     int any = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         if (r->what != net || r->nrows < 2 || !dlsh_is_training_pass(e, r)) continue;
         if (dlsh_rows_in(p, r) < r->nrows) return 0;
         any = 1;
@@ -538,9 +523,9 @@ static const dlsh_node *given_to(const dlsh_examination *e, const dl_journal_row
 }
 
 static void find_other_scale(dlsh_examination *e, const dlsh_pools *all, const dl_journal_row *test) {
-    const dl_journal_row *r, *train = NULL;
+    const dl_journal_row *train = NULL;
     if (!has_scale(test) || !dlsh_is_evaluation_pass(e, test)) return;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         if (r->what != test->what || !has_scale(r) || !dlsh_is_training_pass(e, r)) continue;
         if (!differs(&r->x, &test->x) || are_of_one_table(all, r, test)) return;
         if (!train || r->count > train->count) train = r;
@@ -562,26 +547,23 @@ static void find_other_scale(dlsh_examination *e, const dlsh_pools *all, const d
         by = plain ? NULL : given_to(e, test, 0);
     else if (own == line)
         by = a && b ? dlsh_apart(test->file, b->kids[1], a->kids[1]) : of_test;
-    dlsh_finding *f =
-        dlsh_find_at(e, test->file,
-                     plain ? plain
-                     : by  ? by->span.line /* by one function: where it is given something else */
-                           : line,
-                     "prepare both alike, with the figures of the training samples: (x - mean_train) / std_train");
+    dlsh_finding *f = dlsh_found(
+        e, test->file,
+        plain ? plain
+        : by  ? by->span.line /* by one function: where it is given something else */
+              : line,
+        "prepare both alike, with the figures of the training samples: (x - mean_train) / std_train",
+        "what the net is evaluated with is not scaled as what it was trained on\n"
+        "inputs have mean %.4g and deviation %.4g at line %d, and mean %.4g and deviation %.4g in training, line %d%s",
+        test->x.mean, test->x.std, test->line, train->x.mean, train->x.std, train->line,
+        of_train && !of_test ? dlsh_kept(e, ": line %d scales those alone", of_train->span.line) : "");
     if (!f) return;
-    dlsh_cause(f, "what the net is evaluated with is not scaled as what it was trained on");
-    dlsh_evidence(f,
-                  "inputs have mean %.4g and deviation %.4g at line %d, and mean %.4g and deviation %.4g in training, "
-                  "line %d%s",
-                  test->x.mean, test->x.std, test->line, train->x.mean, train->x.std, train->line,
-                  of_train && !of_test ? dlsh_kept(e, ": line %d scales those alone", of_train->span.line) : "");
     f->effect = dlsh_was_found(e, "the data", "written in place");
 }
 
 /* Was a variable that holds samples of evaluations scaled by itself, and one of training by itself, too? */
 static void find_own_figures(dlsh_examination *e, const dlsh_pools *all, const void *net) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         if (r->what != net || r->nrows < 2 || !dlsh_is_evaluation_pass(e, r)) continue;
         for (int k = 0; k < all->n; k++)
             for (int j = 0; j < all->n; j++) {
@@ -638,18 +620,17 @@ static void examine_net(dlsh_examination *e, const dl_journal_row *first) {
 
 /* The pass of a training that is given the same samples at each step; NULL: there is none. */
 const dl_journal_row *dlsh_same_batch(const dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         if (dlsh_is_training_pass(e, r) && is_always_same(r)) return r;
     return NULL;
 }
 
 static void tell_passed(dlsh_examination *e) {
-    const dl_journal_row *r, *same = dlsh_same_batch(e);
+    const dl_journal_row *same = dlsh_same_batch(e);
     long seen = 0, rows = 0, known = 0, places = 0, unknown = 0, lines = 0;
     int line = 0, own = 0, other = 0;
     char rest[160] = "no evaluation of a net as a whole was seen";
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         if (dlsh_is_training_pass(e, r)) seen += r->looked, places++;
         if (dlsh_is_training_pass(e, r) || !dlsh_is_evaluation_pass(e, r)) continue;
         const long had = known;
@@ -678,10 +659,10 @@ static void tell_passed(dlsh_examination *e) {
 }
 
 dl_status dlsh_check_batches(dlsh_examination *e) {
-    const dl_journal_row *r, *before;
+    const dl_journal_row *before;
     long steps = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) find_reseeded(e, r), steps += r->count;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_STEP) find_reseeded(e, r), steps += r->count;
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         int known = 0;
         for (long k = 0; (before = dlsh_row_next(e, DL_DID_FORWARD, &k)) && before != r;)
             known |= before->what == r->what;

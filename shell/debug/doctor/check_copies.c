@@ -119,14 +119,12 @@ static void find_stale_weight(dlsh_examination *e, const dl_journal_node *n, con
     const dl_tensor *variable = variable_at(e, v->data, &name);
     const dl_tensor *from = copy_of(e, n->file, variable ? made_in(n->file, name, &line) : NULL).of;
     if (!from || !dlsh_is_being_trained(e, from) || has_same_sum(variable, from)) return;
-    dlsh_finding *f =
-        dlsh_find_at(e, n->file, line,
-                     "use the weight itself where it is needed: then it is one weight, with the gradients "
-                     "of both places");
-    if (!f) return;
-    dlsh_cause(f, "%s is a copy of a weight that is trained: it stays as that was, and gets no gradient", name);
-    dlsh_evidence(f, "each pass uses it (%s, line %d); by now it differs from the weight that it was made of", n->op,
-                  n->line);
+    dlsh_found(e, n->file, line,
+               "use the weight itself where it is needed: then it is one weight, with the gradients "
+               "of both places",
+               "%s is a copy of a weight that is trained: it stays as that was, and gets no gradient\n"
+               "each pass uses it (%s, line %d); by now it differs from the weight that it was made of",
+               name, n->op, n->line);
 }
 
 /* The weight as it is now, cut off from its gradient at that place: as of codes that are compared with, it may be
@@ -145,13 +143,12 @@ static int may_have_been(const dl_tensor *p, const dl_journal_value *v) {
 static void find_detached_weight(dlsh_examination *e, const dl_journal_node *n, const dl_journal_value *v) {
     const char *name;
     const dl_tensor *p = param_in_memory(e, v->data, &name);
+    if (!(p && may_have_been(p, v))) return;
     dlsh_finding *f =
-        p && may_have_been(p, v)
-            ? dlsh_find_at(e, n->file, n->line, "leave detach() or .data out, if the weight is to learn here, too")
-            : NULL;
-    if (!f) return;
-    dlsh_cause(f, "%s is used without its history: it gets no gradient from this place", name);
-    dlsh_evidence(f, "%s takes it as a number like any other, by detach(), .data or no_grad", n->op);
+        dlsh_found(e, n->file, n->line, "leave detach() or .data out, if the weight is to learn here, too",
+                   "%s is used without its history: it gets no gradient from this place\n"
+                   "%s takes it as a number like any other, by detach(), .data or no_grad",
+                   name, n->op);
     dlsh_only_note(e, f);
 }
 
@@ -177,14 +174,13 @@ static int see_copied_weight(void *ctx, const char *file, const dlsh_node *n, co
         if (dlsh_is_loop(within[i]) || within[i]->kind == DLSH_N_FN) return 0;
     const dl_tensor *a = copy_of(e, file, to).of, *b = a ? copy_of(e, file, n->kids[1]).of : NULL;
     if (!b || a == b || !dlsh_is_being_trained(e, a) || !dlsh_is_being_trained(e, b)) return 0;
-    dlsh_finding *f =
-        dlsh_find_at(e, file, n->span.line,
-                     "none, if two weights are meant that begin alike; to tie them use one weight at both "
-                     "places");
+    dlsh_finding *f = dlsh_found(e, file, n->span.line,
+                                 "none, if two weights are meant that begin alike; to tie them use one weight at both "
+                                 "places",
+                                 "two weights begin as copies and are trained apart: copying does not tie them\n"
+                                 "both are among the parameters of optimizers, and %s",
+                                 has_same_sum(a, b) ? "have equal sums still" : "they differ by now");
     if (!f) return 0;
-    dlsh_cause(f, "two weights begin as copies and are trained apart: copying does not tie them");
-    dlsh_evidence(f, "both are among the parameters of optimizers, and %s",
-                  has_same_sum(a, b) ? "have equal sums still" : "they differ by now");
     dlsh_only_note(e, f);
     return 0;
 }
@@ -211,24 +207,21 @@ static int trains_any(const dlsh_examination *e, dl_module *m) {
 
 /* The first event of a training. */
 static unsigned long training_began(const dlsh_examination *e) {
-    const dl_journal_row *r;
     unsigned long at = ULONG_MAX;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) at = r->at < at ? r->at : at;
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) at = r->at < at ? r->at : at;
     return at;
 }
 
 /* Does the statement of a pass train, too, as that of a trainer does which evaluates between its epochs? */
 static int has_backward(const dlsh_examination *e, const dl_journal_row *pass) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (r->line == pass->line && !strcmp(r->file, pass->file)) return 1;
     return 0;
 }
 
 static int is_evaluated_after(const dlsh_examination *e, const void *net) {
-    const dl_journal_row *r;
     const unsigned long began = training_began(e);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         if (r->what == net && r->till > began && !r->grad && !has_backward(e, r)) return 1;
     return 0;
 }
@@ -279,8 +272,7 @@ static int see_copier(void *ctx, const char *file, const dlsh_node *n, const dls
 
 /* Was something made before the training began, and never in its loop? */
 static int is_before_training(const dlsh_examination *e, const char *file, int line) {
-    const dl_journal_row *r;
-    for (long i = 0; line > 0 && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW_WHILE (line > 0, r, e, DL_DID_BACKWARD) {
         if (!strcmp(r->file, file) && !dlsh_is_before_loop(file, line, r->line)) return 0;
     }
     return line > 0;
@@ -327,23 +319,17 @@ static void look_at_target(dlsh_examination *e, const dl_journal_row *r) {
     copier c = {.e = e, .of = twin, .name = other};
     if (!twin || !dlsh_each_node(see_copier, &c) || !is_before_training(e, r->file, c.line)) return;
     if (dlsh_was_found(e, e->check, "copied the wrong way")) return;
-    dlsh_finding *f = dlsh_find_at(e, c.file, c.line,
-                                   "take its weights again every so often: target.load_state_dict(q.state_dict())");
-    if (!f) return;
-    dlsh_cause(f, "%s, a copy of %s, never follows it: the targets are those of a net that was never trained", name,
-               other);
-    dlsh_evidence(
-        f,
-        "it was used %ld times for the loss (line %d), and nothing was written to its weights since they were "
-        "copied",
-        r->count, r->line);
+    dlsh_finding *f = dlsh_found(
+        e, c.file, c.line, "take its weights again every so often: target.load_state_dict(q.state_dict())",
+        "%s, a copy of %s, never follows it: the targets are those of a net that was never trained\n"
+        "it was used %ld times for the loss (line %d), and nothing was written to its weights since they were copied",
+        name, other, r->count, r->line);
     if (!says_it_follows(name)) dlsh_only_note(e, f);
 }
 
 /* Is it run without gradients again and again, as for the targets of another net? */
 static int gives_targets(const dlsh_examination *e, const void *net) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         if (r->what == net && !r->grad && r->count >= 8) return 1;
     return 0;
 }
@@ -359,14 +345,11 @@ static void find_set_back(dlsh_examination *e, const char *file, int line, const
     if (!is_untouched(copy, &made) || is_before_training(e, file, line) || !gives_targets(e, copy)) return;
     if (!is_before_training(e, made.file, made.line) || dlsh_was_found(e, "parameters and optimizers", "")) return;
     dlsh_live_net(e, q, &name), dlsh_live_net(e, copy, &other);
-    dlsh_finding *f = dlsh_find_at(e, file, line, "the other way round: target.load_state_dict(q.state_dict())");
-    if (!f) return;
-    dlsh_cause(f, "weights are copied the wrong way: %s, which is trained, is set back to %s, which never follows it",
-               name, other);
-    dlsh_evidence(f,
-                  "optimizers train %s; nothing was written to the weights of %s since line %d, so that what was "
-                  "learned is thrown away here",
-                  name, other, made.line);
+    dlsh_found(e, file, line, "the other way round: target.load_state_dict(q.state_dict())",
+               "weights are copied the wrong way: %s, which is trained, is set back to %s, which never follows it\n"
+               "optimizers train %s; nothing was written to the weights of %s since line %d, so that what was learned "
+               "is thrown away here",
+               name, other, name, other, made.line);
 }
 
 /* X.parameters() or X.state_dict(): X. */
@@ -419,19 +402,15 @@ static void look_at_evaluated(dlsh_examination *e, const dl_journal_row *r) {
     copier c = {.e = e, .of = m, .name = name}, d = {.e = e, .of = twin, .name = other};
     if (!dlsh_each_node(see_copier, &d)) dlsh_each_node(see_copier, &c);
     const int line = d.line ? d.line : c.line ? c.line : r->line;
-    dlsh_finding *f =
-        dlsh_find_at(e,
-                     d.line   ? d.file
-                     : c.line ? c.file
-                              : r->file,
-                     line, "evaluate the net that was trained, or copy its weights when it has become better");
-    if (!f) return;
-    dlsh_cause(f, "%s is evaluated, but another net was trained, %s: %s is as it was before the training", name, other,
-               name);
-    dlsh_evidence(f,
-                  "no optimizer has its weights, and nothing was written to them since line %d; it is evaluated at "
-                  "line %d, and the net that was trained never is",
-                  made.line, r->line);
+    dlsh_found(e,
+               d.line   ? d.file
+               : c.line ? c.file
+                        : r->file,
+               line, "evaluate the net that was trained, or copy its weights when it has become better",
+               "%s is evaluated, but another net was trained, %s: %s is as it was before the training\n"
+               "no optimizer has its weights, and nothing was written to them since line %d; it is evaluated at line "
+               "%d, and the net that was trained never is",
+               name, other, name, made.line, r->line);
 }
 
 /* The net that a name was made a copy of in the text, where it is trained; NULL: of none. */
@@ -447,10 +426,9 @@ static dl_module *copied_net(const dlsh_examination *e, const char *file, const 
 
 /* Is a net run at all behind the last backward pass? */
 static int is_run_after(const dlsh_examination *e, const void *net) {
-    const dl_journal_row *r;
     unsigned long last = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) last = r->till > last ? r->till : last;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) last = r->till > last ? r->till : last;
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         if (r->what == net && r->till > last) return 1;
     return 0;
 }
@@ -465,15 +443,12 @@ static void look_at_follower(dlsh_examination *e, const dl_journal_row *r) {
     if (!m || trains_any(e, m) || !is_untouched(m, &made) || !is_run_after(e, m)) return;
     dl_module *of = copied_net(e, r->file, name, &line);
     if (!of || !is_before_training(e, r->file, line) || is_run_after(e, of)) return; /* or both are compared */
-    dlsh_finding *f = dlsh_find_at(e, r->file, r->line,
-                                   "evaluate the net that was trained, or bring the copy up to date in the loop: "
-                                   "copy.update_parameters(net, decay=0.99)");
-    if (!f) return;
-    dlsh_cause(f, "%s is never updated: it is a copy of a net from before the training, with weights of the start",
-               name);
-    dlsh_evidence(
-        f, "line %d copies it, no statement writes to its weights after that, and the net itself is not run here",
-        line);
+    dlsh_found(e, r->file, r->line,
+               "evaluate the net that was trained, or bring the copy up to date in the loop: "
+               "copy.update_parameters(net, decay=0.99)",
+               "%s is never updated: it is a copy of a net from before the training, with weights of the start\n"
+               "line %d copies it, no statement writes to its weights after that, and the net itself is not run here",
+               name, line);
 }
 
 /* Targets that a net gave before the loop, which is brought up to date within and never asked again. */
@@ -485,11 +460,10 @@ static void look_at_stale(dlsh_examination *e, const dl_journal_row *r) {
     DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
     if (l && l->n) dlsh_tensor_places(l->entries[0].tensor, &maker, &writer);
     if (!writer.file || is_before_training(e, writer.file, writer.line)) return;
-    dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "compute it in the loop, each time with the net as it is then");
-    if (!f) return;
-    dlsh_cause(f, "the targets are computed once, by %s as it was before the training: they never follow it", name);
-    dlsh_evidence(f, "line %d changes the weights of %s in the loop, and nothing runs it after line %d", writer.line,
-                  name, r->line);
+    dlsh_found(e, r->file, r->line, "compute it in the loop, each time with the net as it is then",
+               "the targets are computed once, by %s as it was before the training: they never follow it\n"
+               "line %d changes the weights of %s in the loop, and nothing runs it after line %d",
+               name, writer.line, name, r->line);
 }
 
 /* The call that leads to what a line computes. */
@@ -514,28 +488,24 @@ static dlsh_property has_target_of(void *ctx, const dlsh_step *at) {
 
 /* Targets that the net itself gave before it was ever trained, as values of what comes next. */
 static void look_at_own_targets(dlsh_examination *e, const dl_journal_row *r) {
-    const dl_journal_row *pass;
     const char *name = "";
     dl_module *m = r->grad || r->till > training_began(e) ? NULL : dlsh_live_net(e, r->what, &name);
     leading l = {.line = r->line};
     const dlsh_node *at = NULL;
     int after = 0;
     if (!m || !trains_any(e, m)) return;
-    for (long i = 0; !at && (pass = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW_WHILE (!at, pass, e, DL_DID_BACKWARD) {
         const dlsh_node *s =
             pass->count > 20 && !strcmp(pass->file, r->file) ? dlsh_statement_at(r->file, pass->line) : NULL;
         at = s ? dlsh_origin(r->file, s, has_target_of, &l) : NULL;
         after = pass->line;
     }
     const int line = l.call ? l.call->span.line : r->line;
-    dlsh_finding *f =
-        at && dlsh_is_before_loop(r->file, line, after)
-            ? dlsh_find_at(e, r->file, line, "compute it in the loop, each time with the net as it is then")
-            : NULL;
-    if (!f) return;
-    dlsh_cause(f, "the targets are computed once, by %s before it was ever trained: they never follow it", name);
-    dlsh_evidence(f, "line %d runs it before the first step, and the loss of line %d is made of what it gave", r->line,
-                  after);
+    if (at && dlsh_is_before_loop(r->file, line, after))
+        dlsh_found(e, r->file, line, "compute it in the loop, each time with the net as it is then",
+                   "the targets are computed once, by %s before it was ever trained: they never follow it\n"
+                   "line %d runs it before the first step, and the loss of line %d is made of what it gave",
+                   name, r->line, after);
 }
 
 /* ---------------------------------------------------------------- states and names */
@@ -548,11 +518,10 @@ static int is_of_itself(const dlsh_examination *e, const char *file, const dlsh_
 
 static void find_shared_state(dlsh_examination *e, const char *file, const dlsh_node *load, const char *name,
                               int line) {
-    dlsh_finding *f = dlsh_find_at(e, file, line, "keep a copy: m.copy().state_dict(), or clone each tensor of it");
-    if (!f) return;
-    dlsh_cause(f, "%s is no copy: it holds the weights of the net themselves, which go on changing", name);
-    dlsh_evidence(f, "line %d loads it into the net that it was taken of, which changes nothing: what was best is lost",
-                  load->span.line);
+    dlsh_found(e, file, line, "keep a copy: m.copy().state_dict(), or clone each tensor of it",
+               "%s is no copy: it holds the weights of the net themselves, which go on changing\n"
+               "line %d loads it into the net that it was taken of, which changes nothing: what was best is lost",
+               name, load->span.line);
 }
 
 /* m.load_state_dict(S) with a state that was taken before the training alone. */
@@ -574,12 +543,10 @@ static int see_loaded(void *ctx, const char *file, const dlsh_node *n, const dls
     if (made->kind == DLSH_N_NONE ||
         (made->kind == DLSH_N_CALL && made->kids[0]->text && strstr(made->kids[0]->text, "load")))
         return 0;
-    dlsh_finding *f =
-        dlsh_find_at(e, file, line, "take it again where the net has become better: s = m.state_dict() there");
-    if (!f) return 0;
-    dlsh_cause(f, "the state that is loaded after the training was taken before it: what was learned is thrown away");
-    dlsh_evidence(f, "%s is set at this line alone, before the first step, and line %d loads it", s->text,
-                  n->span.line);
+    dlsh_found(e, file, line, "take it again where the net has become better: s = m.state_dict() there",
+               "the state that is loaded after the training was taken before it: what was learned is thrown away\n"
+               "%s is set at this line alone, before the first step, and line %d loads it",
+               s->text, n->span.line);
     return 0;
 }
 
@@ -594,19 +561,18 @@ static int see_alias(void *ctx, const char *file, const dlsh_node *n, const dlsh
         choice |= loop && within[i]->kind == DLSH_N_IF;
     }
     if (!m || !choice || !trains_any(e, m)) return 0;
-    dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "keep a copy: best = m.copy()");
-    if (!f) return 0;
-    dlsh_cause(f, "%s is no copy of %s but the same net: it goes on being trained", n->kids[0]->text, n->kids[1]->text);
-    dlsh_evidence(f, "the line gives the net a second name within the loop; what was best is not kept");
+    dlsh_found(e, file, n->span.line, "keep a copy: best = m.copy()",
+               "%s is no copy of %s but the same net: it goes on being trained\n"
+               "the line gives the net a second name within the loop; what was best is not kept",
+               n->kids[0]->text, n->kids[1]->text);
     return 0;
 }
 
 dl_status dlsh_check_copies(dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) look_at_weights(e, dlsh_pass_of(r, 1));
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) look_at_weights(e, dlsh_pass_of(r, 1));
     dlsh_each_node(see_copied_weight, e);
     dlsh_each_node(see_set_back, e);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         look_at_evaluated(e, r), look_at_target(e, r), look_at_follower(e, r), look_at_stale(e, r),
             look_at_own_targets(e, r);
     dlsh_each_node(see_loaded, e);

@@ -212,11 +212,10 @@ static int find_codes(dlsh_examination *e, const dlsh_samples *s) {
 
 /* Were the inputs that nets or weights were given of another size, so that something scaled the data on the way? */
 static int is_scaled_on_the_way(const dlsh_examination *e, double rms) {
-    const dl_journal_row *r;
     const double given = dlsh_size_on_the_way(e);
     int any = 0;
     if (given < rms / 8 || given > 8 * rms) return 1;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         if (!r->grad || !r->x.n || !dlsh_is_trained(e, r)) continue;
         if (!(sqrt(r->x.mean * r->x.mean + r->x.std * r->x.std) < rms / 8)) return 0;
         any = 1;
@@ -244,12 +243,11 @@ static int find_tiny_divisor(dlsh_examination *e, const dlsh_samples *s) {
     for (long i = 0; i < s->n; i++) most = fmax(most, fabs(s->x[i * s->width + which]));
     if (!(low < 1e-4 * sum / (double)n) || !(most > 1000)) return 0;
     const dlsh_node *set = by->kind == DLSH_N_NAME ? dlsh_definition_of(s->file, by->text, by->span.start, &at) : NULL;
-    dlsh_finding *f = dlsh_find_at(e, s->file, set ? set->span.line : made->span.line,
-                                   "leave the column out, or divide by 1 where the deviation is 0");
-    if (!f) return 1;
-    dlsh_cause(f, "column %ld of %s is divided by %.3g, which is nearly 0: it is constant where that was taken", which,
-               s->name, low);
-    dlsh_evidence(f, "its values go up to %.4g; the other columns are divided by about %.3g", most, sum / (double)n);
+    dlsh_found(e, s->file, set ? set->span.line : made->span.line,
+               "leave the column out, or divide by 1 where the deviation is 0",
+               "column %ld of %s is divided by %.3g, which is nearly 0: it is constant where that was taken\n"
+               "its values go up to %.4g; the other columns are divided by about %.3g",
+               which, s->name, low, most, sum / (double)n);
     return 1;
 }
 
@@ -294,20 +292,20 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
     if (normalised && dlsh_learns_well(e, 0.5))
         return dlsh_passed(e, "%s goes from %.3g to %.3g; a norm layer scales it", s->name, low, high);
     if (n && rms > 20 && !e->bad) {
+        const int line = line_of_scale(s, &name);
         dlsh_finding *f =
-            dlsh_find_at(e, s->file, line_of_scale(s, &name),
-                         high <= 255.5 && low >= 0 && high > 100 ? "divide by 255, or normalise: (x - mean) / std"
-                                                                 : "normalise: (x - mean(x)) / std(x)");
-        if (!f) return;
-        dlsh_cause(f, "%s is not scaled%s%s", s->name, name ? ": its column " : "", name ? name : "");
-        dlsh_evidence(f, "its values go from %.4g to %.4g, with mean %.4g; nets begin with weights for about -1 to 1",
-                      low, high, mean);
+            dlsh_found(e, s->file, line,
+                       high <= 255.5 && low >= 0 && high > 100 ? "divide by 255, or normalise: (x - mean) / std"
+                                                               : "normalise: (x - mean(x)) / std(x)",
+                       "%s is not scaled%s%s\n"
+                       "its values go from %.4g to %.4g, with mean %.4g; nets begin with weights for about -1 to 1",
+                       s->name, name ? ": its column " : "", name ? name : "", low, high, mean);
         if (normalised) dlsh_only_note(e, f);
     } else if (n && rms > 0 && rms < 0.006 && !e->bad) {
-        dlsh_finding *f = dlsh_find_at(e, s->file, s->line, "scale it once: (x - mean(x)) / std(x)");
-        if (!f) return;
-        dlsh_cause(f, "%s is scaled to almost nothing: its values are too small", s->name);
-        dlsh_evidence(f, "its values go from %.4g to %.4g; nets begin with weights for about -1 to 1", low, high);
+        dlsh_found(e, s->file, s->line, "scale it once: (x - mean(x)) / std(x)",
+                   "%s is scaled to almost nothing: its values are too small\n"
+                   "its values go from %.4g to %.4g; nets begin with weights for about -1 to 1",
+                   s->name, low, high);
     } else if (n && !e->bad && s->apart)
         dlsh_unchecked(e, "%s has been set anew since the training, and has other rows by now", s->name);
     else if (n && !e->bad)
@@ -318,9 +316,8 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
 
 /* The largest size of what losses compared results with; NaN: not known. */
 static double size_of_targets(const dlsh_examination *e) {
-    const dl_journal_row *r;
     double most = NAN;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         const dlsh_pass p = dlsh_pass_of(r, 0);
         const dl_journal_node *n = p.n ? dlsh_compares(p) : NULL;
         const dl_journal_value *y = n ? &n->in[n->in[1].constant] : NULL;
@@ -407,11 +404,10 @@ static void find_order(dlsh_examination *e, const dlsh_samples *s) {
     long classes = s->y && s->n >= 16 && s->in_order ? runs_of_classes(s) : 0;
     if (classes < 2 || has_mixed_batch(e) || dlsh_same_batch(e)) return; /* it is given all, or one batch */
     const int line = dlsh_line_of_order(s->user_file, dlsh_statement_at(s->user_file, s->user_line), s->user_line);
-    dlsh_finding *f = dlsh_find_at(e, s->user_file, line, "shuffle: shuffle=true, or p = randperm(n) for both x and y");
-    if (!f) return;
-    dlsh_cause(f, "samples come in the order of their classes: a batch holds one class alone");
-    dlsh_evidence(f, "%s: %ld classes one after another, and batches are taken in that order, at line %d", s->target,
-                  classes, s->user_line);
+    dlsh_found(e, s->user_file, line, "shuffle: shuffle=true, or p = randperm(n) for both x and y",
+               "samples come in the order of their classes: a batch holds one class alone\n"
+               "%s: %ld classes one after another, and batches are taken in that order, at line %d",
+               s->target, classes, s->user_line);
 }
 
 /* one = ones(64, 1): the judgements of a game of two nets, or a residual that is to be 0. */
@@ -435,10 +431,10 @@ static void find_one_class(dlsh_examination *e, const dlsh_samples *s) {
                           s->y[0]);
         return;
     }
-    dlsh_finding *f = dlsh_find_at(e, s->target_file, s->target_line, "look at how the targets were made");
-    if (!f) return;
-    dlsh_cause(f, "all targets are the same");
-    dlsh_evidence(f, "%s is %.4g for all %ld samples", s->target, s->y[0], s->n);
+    dlsh_found(e, s->target_file, s->target_line, "look at how the targets were made",
+               "all targets are the same\n"
+               "%s is %.4g for all %ld samples",
+               s->target, s->y[0], s->n);
 }
 
 /* Of a variable that was made of others, as by a cast that cuts fractions off. */
@@ -470,13 +466,11 @@ static void find_rare_classes(dlsh_examination *e, const dlsh_samples *s) {
         most = n > most ? n : most;
     }
     if (most == s->n || 100 * most < 93 * s->n) return;
-    dlsh_finding *f =
-        dlsh_find_at(e, s->target_file, s->target_line,
-                     "weights of classes, or more samples of the rare ones; and look at more than accuracy");
-    if (!f) return;
-    dlsh_cause(f, "one class has %.0f %% of the samples: always saying it is right for most of them",
-               100 * (double)most / (double)s->n);
-    dlsh_evidence(f, "%ld of %ld of %s", most, s->n, s->target);
+    dlsh_finding *f = dlsh_found(e, s->target_file, s->target_line,
+                                 "weights of classes, or more samples of the rare ones; and look at more than accuracy",
+                                 "one class has %.0f %% of the samples: always saying it is right for most of them\n"
+                                 "%ld of %ld of %s",
+                                 100 * (double)most / (double)s->n, most, s->n, s->target);
     dlsh_only_note(e, f);
 }
 
@@ -511,15 +505,14 @@ static void find_turned_weights(dlsh_examination *e, const dlsh_samples *s) {
                                     ? dlsh_definition_of(n->file, given->text, given->span.start, &at)
                                     : NULL;
         const dlsh_node *first = given ? dlsh_origin(n->file, given, is_arithmetic, NULL) : NULL;
-        dlsh_finding *f = dlsh_find_at(e, n->file,
-                                       first  ? first->span.line
-                                       : made ? made->span.line
-                                              : n->line,
-                                       "weights that fall with the number of samples: n / (classes * counts)");
-        if (!f) return;
-        dlsh_cause(f, "the weights of classes are the wrong way round: what is rare counts least");
-        dlsh_evidence(f, "class %d has %.0f samples and weight %.3g, class %d has %.0f and weight %.3g", most,
-                      count[most], w->few[most], least, count[least], w->few[least]);
+        dlsh_found(e, n->file,
+                   first  ? first->span.line
+                   : made ? made->span.line
+                          : n->line,
+                   "weights that fall with the number of samples: n / (classes * counts)",
+                   "the weights of classes are the wrong way round: what is rare counts least\n"
+                   "class %d has %.0f samples and weight %.3g, class %d has %.0f and weight %.3g",
+                   most, count[most], w->few[most], least, count[least], w->few[least]);
         return;
     }
 }
@@ -539,11 +532,11 @@ static int see_pos_weight(void *ctx, const char *file, const dlsh_node *n, DLSH_
     if (v && v->type == DLSH_TENSOR && dl_numel(v->as.tensor) == 1) dl_read_f64(v->as.tensor, &w);
     if (!((p->share < 0.35 && w < 0.7) || (p->share > 0.65 && w > 1.4))) return 0;
     const dlsh_node *first = dlsh_origin(file, n->kids[0], is_arithmetic, NULL);
-    dlsh_finding *f = dlsh_find_at(p->e, file, first ? first->span.line : n->span.line,
-                                   "pos_weight = negatives / positives, which is large where positives are rare");
-    if (!f) return 1;
-    dlsh_cause(f, "pos_weight is the wrong way round: what is rare counts least");
-    dlsh_evidence(f, "%.3g %% of the labels are 1, and pos_weight is %.3g", 100 * p->share, w);
+    dlsh_found(p->e, file, first ? first->span.line : n->span.line,
+               "pos_weight = negatives / positives, which is large where positives are rare",
+               "pos_weight is the wrong way round: what is rare counts least\n"
+               "%.3g %% of the labels are 1, and pos_weight is %.3g",
+               100 * p->share, w);
     return 1;
 }
 
@@ -733,13 +726,12 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
     }
     int copied;
     const int line = dlsh_line_of_shared(e, train, test, &copied);
-    dlsh_finding *f =
-        dlsh_find_at(e, test->file, line,
-                     copied ? "split first, each sample in one part alone; then augment or repeat"
-                            : "each sample in one part alone: p = randperm(n); p[:800] for training, p[800:] apart");
-    if (!f) return;
-    dlsh_cause(f, "%ld of %ld samples of %s are in the training data, %s, too", both, test->n, test->name, train->name);
-    dlsh_evidence(f, "their rows are equal: the evaluation measures what was learned by heart");
+    dlsh_found(e, test->file, line,
+               copied ? "split first, each sample in one part alone; then augment or repeat"
+                      : "each sample in one part alone: p = randperm(n); p[:800] for training, p[800:] apart",
+               "%ld of %ld samples of %s are in the training data, %s, too\n"
+               "their rows are equal: the evaluation measures what was learned by heart",
+               both, test->n, test->name, train->name);
 }
 
 void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s) {

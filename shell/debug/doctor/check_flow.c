@@ -90,8 +90,7 @@ static int is_repeated(const dl_journal_node *n) { return *n->layer || dlsh_op_i
 
 /* At a loss of 0 there is nothing to pass on, and NaN has a cause of its own. */
 static void find_stops(dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = 0; k < p.n && fabs(r->last) >= 1e-6; k++)
             if (is_stop(&p.at[k]) && !(is_repeated(&p.at[k]) && passes_elsewhere(p, &p.at[k])))
@@ -119,13 +118,10 @@ static void find_plain_penalty(dlsh_examination *e, const dl_journal_row *r) {
     for (int line = 1; (text = dlsh_script_line(e, r->file, line, &n)); line++) {
         if (line == r->line) continue; /* the pass itself, as of a training that takes gradients as values */
         if (!takes_plain_gradient(e, r->file, line, text, n) || !dlsh_is_part_of(e, r->file, r->line, line)) continue;
-        dlsh_finding *f = dlsh_find_at(e, r->file, line, "grad(..., create_graph=true)");
-        if (!f) continue;
-        dlsh_cause(f, "the loss has a part that is made of a gradient without history: it trains nothing");
-        dlsh_evidence(
-            f,
-            "grad() at this line is called without create_graph, and what becomes of it goes into the loss of "
-            "line %d",
+        dlsh_found(
+            e, r->file, line, "grad(..., create_graph=true)",
+            "the loss has a part that is made of a gradient without history: it trains nothing\n"
+            "grad() at this line is called without create_graph, and what becomes of it goes into the loss of line %d",
             r->line);
     }
 }
@@ -170,16 +166,14 @@ static void find_loose_part(dlsh_examination *e, const dl_journal_row *r) {
     const dlsh_node *by = loose ? dlsh_cut_at(e, r->file, r->line) : NULL;
     const int made = by && (loose == TENSOR || dlsh_script_has(e, r->file, by->span.line, "item("));
     const int cut = made && !is_factor(e, r->file, by) ? by->span.line : 0;
-    dlsh_finding *f = cut ? dlsh_find_at(e, r->file, cut,
-                                         "leave out what cuts it off: take probabilities themselves, not what they are "
-                                         "compared with; for numbers to be shown use another variable")
-                          : NULL;
-    if (!f) return;
-    dlsh_cause(f, "a part of the loss has no history: it trains nothing, only the other parts do");
-    dlsh_evidence(f,
-                  "what is computed from the net at this line has no gradient, as of comparisons, round, argmax and "
-                  "item(); it is added to the loss of line %d",
-                  r->line);
+    if (cut)
+        dlsh_found(e, r->file, cut,
+                   "leave out what cuts it off: take probabilities themselves, not what they are "
+                   "compared with; for numbers to be shown use another variable",
+                   "a part of the loss has no history: it trains nothing, only the other parts do\n"
+                   "what is computed from the net at this line has no gradient, as of comparisons, round, argmax and "
+                   "item(); it is added to the loss of line %d",
+                   r->line);
 }
 
 /* Is what an operand holds also computed with a history in the pass? */
@@ -212,13 +206,12 @@ static void find_cut_head(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
         int unit;
         if (!dlsh_node_weight(n, &unit) || !n->in[0].constant || !has_twin(p, &n->in[0])) continue;
         const int line = dlsh_speaks_of(n->layer, "probe|monitor|aux") ? 0 : dlsh_cut_line(e, n->file, n->line);
-        dlsh_finding *f = line ? dlsh_find_at(e, n->file, line, "hand the result itself over, with its history") : NULL;
-        if (!f) continue;
-        dlsh_cause(f, "%s learns from what others train: this line cuts its history off", *n->layer ? n->layer : n->op);
-        dlsh_evidence(f,
-                      "the same numbers go on to other layers with their history; what %s is trained for gives the "
-                      "layers before no gradient, and the loss went from %.4g to %.4g alone",
-                      *n->layer ? n->layer : n->op, r->first, r->last);
+        if (line)
+            dlsh_found(e, n->file, line, "hand the result itself over, with its history",
+                       "%s learns from what others train: this line cuts its history off\n"
+                       "the same numbers go on to other layers with their history; what %s is trained for gives the "
+                       "layers before no gradient, and the loss went from %.4g to %.4g alone",
+                       *n->layer ? n->layer : n->op, *n->layer ? n->layer : n->op, r->first, r->last);
     }
 }
 
@@ -268,12 +261,10 @@ static void look_at_margin(dlsh_examination *e, dlsh_pass p, const dl_journal_no
         bends |= dlsh_op_is(user, "relu|softplus|exp|clamp|logsigmoid|log|log1p");
         at = user;
     }
-    dlsh_finding *f = rises > 0 && bends
-                          ? dlsh_find_at(e, n->file, n->line, "the other sign: relu(1 - y * s), softplus(-y * s)")
-                          : NULL;
-    if (!f) return;
-    dlsh_cause(f, "the loss has the wrong sign: it falls when scores go away from their labels");
-    dlsh_evidence(f, "scores times labels of -1 and 1 are to be made large; here the loss rises with them");
+    if (rises > 0 && bends)
+        dlsh_found(e, n->file, n->line, "the other sign: relu(1 - y * s), softplus(-y * s)",
+                   "the loss has the wrong sign: it falls when scores go away from their labels\n"
+                   "scores times labels of -1 and 1 are to be made large; here the loss rises with them");
 }
 
 /* ---------------------------------------------------------------- distances */
@@ -331,12 +322,10 @@ static void look_at_distances(dlsh_examination *e, dlsh_pass first, const dl_jou
     split_terms(first, dlsh_pass_source(first, n, 0), 1, size, count, 0);
     if (count[0] != 1 || count[1] != 1 || !(size[0] > 1.2 * size[1])) return;
     const int call = line_of_swapped_call(n->file, dlsh_statement_at(n->file, n->line));
-    dlsh_finding *f = dlsh_find_at(e, n->file, call ? call : n->line,
-                                   "the distance to what is alike first: anchor, positive, negative");
-    if (!f) return;
-    dlsh_cause(f, "positive and negative samples are swapped: what is alike is driven apart");
-    dlsh_evidence(f, "the distance that the loss makes small is %.3g at first, the one that it makes large %.3g",
-                  size[0], size[1]);
+    dlsh_found(e, n->file, call ? call : n->line, "the distance to what is alike first: anchor, positive, negative",
+               "positive and negative samples are swapped: what is alike is driven apart\n"
+               "the distance that the loss makes small is %.3g at first, the one that it makes large %.3g",
+               size[0], size[1]);
 }
 
 /* ---------------------------------------------------------------- two nets against each other */
@@ -379,18 +368,15 @@ static void look_at_rivals(dlsh_examination *e, dlsh_pass p, const dl_journal_ro
             farther = &p.at[k];
     }
     if (!nearest || !farther || nearest->in[1].low == farther->in[1].low || g->in[1].low != nearest->in[1].low) return;
-    dlsh_finding *f = dlsh_find_at(e, g->file, dlsh_line_of_part(e, r, g),
-                                   "the target that real samples have in the other net's loss");
-    if (!f) return;
-    dlsh_cause(f, "the generator is trained to be found out: its target is that of made samples");
-    dlsh_evidence(f, "the other net learns %.3g for what is made and %.3g for real samples; here the target is %.3g",
-                  nearest->in[1].low, farther->in[1].low, g->in[1].low);
+    dlsh_found(e, g->file, dlsh_line_of_part(e, r, g), "the target that real samples have in the other net's loss",
+               "the generator is trained to be found out: its target is that of made samples\n"
+               "the other net learns %.3g for what is made and %.3g for real samples; here the target is %.3g",
+               nearest->in[1].low, farther->in[1].low, g->in[1].low);
 }
 
 static void find_rivals(dlsh_examination *e) {
-    const dl_journal_row *a, *b;
-    for (long i = 0; (a = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
-        for (long k = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &k));) {
+    DLSH_EACH_ROW (a, e, DL_DID_BACKWARD)
+        DLSH_EACH_ROW (b, e, DL_DID_BACKWARD) {
             const dlsh_pass p = dlsh_pass_of(a, 0), q = dlsh_pass_of(b, 0);
             for (long j = 0; a != b && j < q.n; j++)
                 if (is_judgement(&q.at[j])) look_at_rivals(e, p, b, &q.at[j]);
@@ -420,13 +406,13 @@ static void look_at_policy(dlsh_examination *e, dlsh_pass p) {
                 if (dlsh_op_is(from, "neg")) sign = -sign;
                 from = dlsh_pass_source(p, from, 0);
             }
-            dlsh_finding *f = sign > 0 && dlsh_op_is(from, "log_softmax|log")
-                                  ? dlsh_find_at(e, n->file, n->line, "a minus before it, unless the numbers are costs")
-                                  : NULL;
+            if (!(sign > 0 && dlsh_op_is(from, "log_softmax|log"))) return;
+            dlsh_finding *f =
+                dlsh_found(e, n->file, n->line, "a minus before it, unless the numbers are costs",
+                           "the loss has the wrong sign if it is a policy's: what is rewarded becomes less likely\n"
+                           "logarithms of probabilities times numbers from %.3g to %.3g are made small",
+                           v->low, v->high);
             if (!f) return;
-            dlsh_cause(f, "the loss has the wrong sign if it is a policy's: what is rewarded becomes less likely");
-            dlsh_evidence(f, "logarithms of probabilities times numbers from %.3g to %.3g are made small", v->low,
-                          v->high);
             if (has_costs(e, n)) dlsh_only_note(e, f);
             return;
         }
@@ -464,8 +450,7 @@ static int rises_with(dlsh_pass p, const dl_journal_node *n, const dl_journal_va
 /* In any pass that ran as often: actor and critic may have a loss each. */
 static int rises_with_targets(const dlsh_examination *e, const dl_journal_row *of, const dl_journal_value *v,
                               const dl_journal_node **at) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         const dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = 0; r->count == of->count && r->since == of->since && k < p.n; k++) {
             const int rises = rises_with(p, &p.at[k], v, at);
@@ -513,13 +498,11 @@ static void look_at_advantage(dlsh_examination *e, const dl_journal_row *r, dlsh
     const dl_source made = v->made.file ? v->made : (dl_source){n->file, n->line};
     const dl_source by = told ? (dl_source){critic->file, critic->line} : made;
     if (speaks_of(dlsh_statement_at(by.file, by.line), costs)) return; /* which are to be small */
-    dlsh_finding *f = dlsh_find_at(e, made.file, made.line,
-                                   "what came minus what was expected, reward - value, in -(log_prob * advantage)");
-    if (!f) return;
-    dlsh_cause(f, "the advantage has the wrong sign: what brings more than was expected becomes less likely");
-    dlsh_evidence(f, "the numbers that line %d multiplies by %s with %s, line %d, and the loss %s with that product",
-                  n->line, rises < 0 ? "fall" : "rise", told ? "the targets of the prediction" : "what came", by.line,
-                  loss < 0 ? "falls" : "rises");
+    dlsh_found(e, made.file, made.line, "what came minus what was expected, reward - value, in -(log_prob * advantage)",
+               "the advantage has the wrong sign: what brings more than was expected becomes less likely\n"
+               "the numbers that line %d multiplies by %s with %s, line %d, and the loss %s with that product",
+               n->line, rises < 0 ? "fall" : "rise", told ? "the targets of the prediction" : "what came", by.line,
+               loss < 0 ? "falls" : "rises");
 }
 
 /* ---------------------------------------------------------------- gradients of what is detached */
@@ -531,11 +514,11 @@ typedef struct detached {
 
 static void see_detached(void *ctx, const dlsh_detached *d) {
     const detached *at = ctx;
-    dlsh_finding *f = dlsh_find_at(at->e, at->file, d->line, "leave detach() out where the gradient is asked for");
-    if (!f) return;
-    dlsh_cause(f, "%s gets no gradient: %s", d->name,
-               d->itself ? "it was detached" : "it goes into the loss through detach() alone");
-    dlsh_evidence(f, "line %d reads %s.grad, which is none", d->use->span.line, d->name);
+    dlsh_found(at->e, at->file, d->line, "leave detach() out where the gradient is asked for",
+               "%s gets no gradient: %s\n"
+               "line %d reads %s.grad, which is none",
+               d->name, d->itself ? "it was detached" : "it goes into the loss through detach() alone",
+               d->use->span.line, d->name);
 }
 
 static void find_detached(dlsh_examination *e) {
@@ -563,14 +546,12 @@ static int is_stopped(dlsh_pass p) {
 }
 
 dl_status dlsh_check_flow(dlsh_examination *e) {
-    const dl_journal_row *r;
     long passes = 0, ops = 0, lost = 0;
     find_detached(e);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
-        look_at_policy(e, dlsh_pass_of(r, 1)), look_at_policy(e, dlsh_pass_of(r, 0));
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) look_at_policy(e, dlsh_pass_of(r, 1)), look_at_policy(e, dlsh_pass_of(r, 0));
     if (!dlsh_was_found(e, e->check, "the wrong sign")) find_stops(e); /* what is rewarded is gone by then */
     find_rivals(e);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = 0; k < p.n; k++) look_at_margin(e, p, &p.at[k]);
         const dlsh_pass first = dlsh_pass_of(r, 0);

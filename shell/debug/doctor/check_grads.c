@@ -15,8 +15,7 @@
 
 /* A single pass beside a training, as somebody who tries something makes it. */
 static int is_aside(const dlsh_examination *e, const dl_journal_row *pass) {
-    const dl_journal_row *r;
-    for (long i = 0; pass->count == 1 && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW_WHILE (pass->count == 1, r, e, DL_DID_BACKWARD)
         if (r->count > 4) return 1;
     return 0;
 }
@@ -26,8 +25,7 @@ typedef int see_leaf(void *ctx, const dl_journal_node *n, const dl_journal_value
 
 /* from: 0 of the first pass of a place, too; 1: of the last one alone, as the first may be of an earlier training. */
 static int each_leaf(const dlsh_examination *e, int from, see_leaf *see, void *ctx) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         if (is_aside(e, r)) continue;
         for (int last = from; last < 2; last++) {
             dlsh_pass p = dlsh_pass_of(r, last);
@@ -53,8 +51,8 @@ static int reaches(const dlsh_examination *e, const dl_optimizer *o) {
 
 /* The pass that came last before an event, or else any. */
 static const dl_journal_row *pass_before(const dlsh_examination *e, unsigned long till) {
-    const dl_journal_row *r, *best = NULL;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    const dl_journal_row *best = NULL;
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (!best || (r->till < till && (best->till > till || r->till > best->till))) best = r;
     return best;
 }
@@ -64,21 +62,17 @@ static int zeroes_another(dlsh_examination *e, const dl_journal_row *step, const
     const char *name = NULL, *other = NULL;
     const dl_journal_row *zero = pass ? dlsh_zeroed_instead(e, step, pass) : NULL;
     if (!zero || !dlsh_live_optimizer(e, step->what, &name) || !dlsh_live_optimizer(e, zero->what, &other)) return 0;
-    dlsh_finding *f =
-        dlsh_find_at(e, zero->file, zero->line, dlsh_kept(e, "%s.zero_grad() in place of %s.zero_grad()", name, other));
-    if (!f) return 1;
-    dlsh_cause(f,
-               "%s.zero_grad() stands here, but the step is one of %s, which nothing zeroes: its gradients add up "
-               "over all steps",
-               other, name);
-    dlsh_evidence(f, "%ld of %ld steps of %s (line %d) used the gradient of the step before once more", step->again,
-                  step->count, name, step->line);
+    dlsh_found(e, zero->file, zero->line, dlsh_kept(e, "%s.zero_grad() in place of %s.zero_grad()", name, other),
+               "%s.zero_grad() stands here, but the step is one of %s, which nothing zeroes: its gradients add up over "
+               "all steps\n"
+               "%ld of %ld steps of %s (line %d) used the gradient of the step before once more",
+               other, name, step->again, step->count, name, step->line);
     return 1;
 }
 
 static void accumulates(dlsh_examination *e, const dl_journal_row *step) {
-    const dl_journal_row *pass = pass_before(e, step->till), *zero, *seen = NULL;
-    for (long i = 0; (zero = dlsh_row_next(e, DL_DID_ZERO, &i));)
+    const dl_journal_row *pass = pass_before(e, step->till), *seen = NULL;
+    DLSH_EACH_ROW (zero, e, DL_DID_ZERO)
         if (!seen || (zero->what == step->what) > (seen->what == step->what) ||
             (zero->till > seen->till && (zero->what == step->what) == (seen->what == step->what)))
             seen = zero;
@@ -114,8 +108,8 @@ static void accumulates(dlsh_examination *e, const dl_journal_row *step) {
 }
 
 static void without_gradients(dlsh_examination *e, const dl_journal_row *step) {
-    const dl_journal_row *pass = pass_before(e, step->till), *zero, *between = NULL;
-    for (long i = 0; pass && (zero = dlsh_row_next(e, DL_DID_ZERO, &i));)
+    const dl_journal_row *pass = pass_before(e, step->till), *between = NULL;
+    DLSH_EACH_ROW_WHILE (pass, zero, e, DL_DID_ZERO)
         if (zero->till > pass->till && zero->till < step->till) between = zero;
     const dl_journal_row *at = between ? between : step;
     dlsh_finding *f =
@@ -149,30 +143,26 @@ static int with_zeros(dlsh_examination *e, const dl_journal_row *step) {
     dlsh_tensor_places(dl_grad(p), &maker, &writer);
     if (!writer.file || (writer.line == pass->line && !strcmp(writer.file, pass->file))) return 0;
     if (writer.line == step->line || !(size_of_pass(pass) > 0)) return 0; /* backward itself gave zeros */
-    dlsh_finding *f =
-        dlsh_find_at(e, writer.file, writer.line, "zero_grad before backward, not between backward and step");
-    if (!f) return 1;
-    dlsh_cause(f, "gradients are zeroed between backward and step: steps change nothing");
-    dlsh_evidence(f, "%ld steps (line %d) found gradients of 0; they were written last at this line", step->count,
-                  step->line);
+    dlsh_found(e, writer.file, writer.line, "zero_grad before backward, not between backward and step",
+               "gradients are zeroed between backward and step: steps change nothing\n"
+               "%ld steps (line %d) found gradients of 0; they were written last at this line",
+               step->count, step->line);
     return 1;
 }
 
 /* Zeroed before each of many passes, and used after the last one alone. */
 static void find_thrown_away(dlsh_examination *e, const dl_journal_row *step) {
-    const dl_journal_row *zero, *pass = pass_before(e, step->till), *other;
+    const dl_journal_row *pass = pass_before(e, step->till);
     dl_optimizer *o = dlsh_live_optimizer(e, step->what, NULL);
     if (!o || !pass || pass->count < 4 * step->count || !reaches(e, o)) return;
-    for (long i = 0; (other = dlsh_row_next(e, DL_DID_STEP, &i));)
+    DLSH_EACH_ROW (other, e, DL_DID_STEP)
         if (4 * other->count > pass->count) return; /* the pass is another optimizer's */
-    for (long i = 0; (zero = dlsh_row_next(e, DL_DID_ZERO, &i));) {
+    DLSH_EACH_ROW (zero, e, DL_DID_ZERO) {
         if (zero->what != step->what || 10 * zero->count < 9 * pass->count) continue;
-        dlsh_finding *f =
-            dlsh_find_at(e, zero->file, zero->line, "o.step() after each backward, or zero_grad after the step");
-        if (!f) return;
-        dlsh_cause(f, "most gradients are thrown away: they are zeroed before a step has used them");
-        dlsh_evidence(f, "%ld backward passes (line %d), each zeroed, and %ld steps (line %d)", pass->count, pass->line,
-                      step->count, step->line);
+        dlsh_found(e, zero->file, zero->line, "o.step() after each backward, or zero_grad after the step",
+                   "most gradients are thrown away: they are zeroed before a step has used them\n"
+                   "%ld backward passes (line %d), each zeroed, and %ld steps (line %d)",
+                   pass->count, pass->line, step->count, step->line);
     }
 }
 
@@ -183,10 +173,10 @@ static void find_passed_twice(dlsh_examination *e) {
         for (long k = i; (b = dlsh_row_next(e, DL_DID_BACKWARD, &k));) {
             const dlsh_pass p = dlsh_pass_of(a, 1), q = dlsh_pass_of(b, 1);
             if (!p.n || p.n != q.n || p.at->seq != q.at->seq || a->count < 3 || a->count != b->count) continue;
-            dlsh_finding *f = dlsh_find_at(e, b->file, b->line, "one backward for each loss");
-            if (!f) continue;
-            dlsh_cause(f, "the same loss is passed back twice: its gradients are doubled");
-            dlsh_evidence(f, "lines %d and %d went through the same nodes, %ld times", a->line, b->line, b->count);
+            dlsh_found(e, b->file, b->line, "one backward for each loss",
+                       "the same loss is passed back twice: its gradients are doubled\n"
+                       "lines %d and %d went through the same nodes, %ld times",
+                       a->line, b->line, b->count);
         }
 }
 
@@ -221,24 +211,21 @@ static void find_kept(dlsh_examination *e, const dl_journal_row *pass) {
         dlsh_evidence(g, "%ld of %ld passes (line %d) went through what this line computed; steps do not change it",
                       pass->reached, pass->count, pass->line);
     if (once) return;
-    dlsh_finding *f =
-        dlsh_find_at(e, pass->joint.file, pass->joint.line,
-                     "detach() what comes from an earlier pass, or compute it anew; a sum that is only to "
-                     "be shown adds loss.item()");
-    if (!f) return;
-    dlsh_cause(f, "the loss holds the graph of earlier passes: each backward goes through them again");
-    dlsh_evidence(f,
-                  "this line takes in a result that the pass before, in front of the last step, went through; so did "
-                  "%ld of %ld passes (line %d)",
-                  pass->reached, pass->count, pass->line);
+    dlsh_found(e, pass->joint.file, pass->joint.line,
+               "detach() what comes from an earlier pass, or compute it anew; a sum that is only to "
+               "be shown adds loss.item()",
+               "the loss holds the graph of earlier passes: each backward goes through them again\n"
+               "this line takes in a result that the pass before, in front of the last step, went through; so did %ld "
+               "of %ld passes (line %d)",
+               pass->reached, pass->count, pass->line);
 }
 
 /* More steps than backward passes: a gradient is used again. */
 static void find_stepped_twice(dlsh_examination *e, const dl_journal_row *step) {
-    const dl_journal_row *r, *other = NULL;
+    const dl_journal_row *other = NULL;
     long passes = 0, steps = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) passes += r->count;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) passes += r->count;
+    DLSH_EACH_ROW (r, e, DL_DID_STEP) {
         if (r->what != step->what) continue;
         steps += r->count;
         if (r->line != step->line && r->till > step->till) other = r;
@@ -247,10 +234,10 @@ static void find_stepped_twice(dlsh_examination *e, const dl_journal_row *step) 
     if (!o || step->count < 5 || 2 * steps < 3 * passes || step->empty || !strcmp(dl_optimizer_kind(o), "lbfgs"))
         return;
     const dl_journal_row *at = other ? other : step;
-    dlsh_finding *f = dlsh_find_at(e, at->file, at->line, "one step for each backward pass");
-    if (!f) return;
-    dlsh_cause(f, "several steps are taken with the same gradients");
-    dlsh_evidence(f, "%ld steps of %s for %ld backward passes", steps, dl_optimizer_text(o), passes);
+    dlsh_found(e, at->file, at->line, "one step for each backward pass",
+               "several steps are taken with the same gradients\n"
+               "%ld steps of %s for %ld backward passes",
+               steps, dl_optimizer_text(o), passes);
 }
 
 static int pass_has_leaf(const dl_journal_row *r, const void *leaf) {
@@ -260,9 +247,9 @@ static int pass_has_leaf(const dl_journal_row *r, const void *leaf) {
 /* Clipped before the backward pass of the step: of the gradients of the step before, or of none. Passes and steps that
  * leave what was clipped alone are those of another net. */
 static void find_early_clips(dlsh_examination *e) {
-    const dl_journal_row *clip, *pass, *step;
-    for (long i = 0; (clip = dlsh_row_next(e, DL_DID_CLIP, &i));)
-        for (long k = 0; (pass = dlsh_row_next(e, DL_DID_BACKWARD, &k));) {
+    const dl_journal_row *step;
+    DLSH_EACH_ROW (clip, e, DL_DID_CLIP)
+        DLSH_EACH_ROW (pass, e, DL_DID_BACKWARD) {
             int between = 0; /* a step, so that the clipping belongs to the pass behind it */
             for (long j = 0; pass_has_leaf(pass, clip->what) && (step = dlsh_row_next(e, DL_DID_STEP, &j));) {
                 const dl_optimizer *o = step->what ? dlsh_live_optimizer(e, step->what, NULL) : NULL;
@@ -270,11 +257,10 @@ static void find_early_clips(dlsh_examination *e) {
                     between |= step->till > pass->till && clip->till < pass->till;
             }
             if (!between || clip->at > pass->at || clip->count < 3 || labs(clip->count - pass->count) > 1) continue;
-            dlsh_finding *f = dlsh_find_at(e, clip->file, clip->line, "clip behind backward, before the step");
-            if (!f) continue;
-            dlsh_cause(f, "gradients are clipped before backward: those of the step are not clipped at all");
-            dlsh_evidence(f, "%ld times this line ran before the backward pass of line %d, and the step came after it",
-                          clip->count, pass->line);
+            dlsh_found(e, clip->file, clip->line, "clip behind backward, before the step",
+                       "gradients are clipped before backward: those of the step are not clipped at all\n"
+                       "%ld times this line ran before the backward pass of line %d, and the step came after it",
+                       clip->count, pass->line);
         }
 }
 
@@ -282,9 +268,8 @@ static void find_early_clips(dlsh_examination *e) {
 static int has_untrained(dlsh_examination *e);
 
 dl_status dlsh_check_zeroing(dlsh_examination *e) {
-    const dl_journal_row *r;
     long steps = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_STEP) {
         if (r->again && 4 * r->again >= r->count - 1) {
             accumulates(e, r);
         } else if (r->empty && 2 * r->empty >= r->count && reaches(e, dlsh_live_optimizer(e, r->what, NULL))) {
@@ -297,7 +282,7 @@ dl_status dlsh_check_zeroing(dlsh_examination *e) {
     }
     find_early_clips(e);
     find_passed_twice(e);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) find_kept(e, r);
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) find_kept(e, r);
     if (steps) dlsh_passed(e, "each of %ld steps had gradients of its own", steps);
     return DL_OK;
 }
@@ -306,10 +291,9 @@ dl_status dlsh_check_zeroing(dlsh_examination *e) {
 
 /* Changed last by the caller's own update, or by the step of an optimizer, which may be gone by now. */
 static int was_updated(const dlsh_examination *e, const dl_tensor *t) {
-    const dl_journal_row *r;
     dl_source maker, writer;
     dlsh_tensor_places(t, &maker, &writer);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_STEP)
         if (r->line == writer.line && writer.file && !strcmp(r->file, writer.file)) return 1;
     return 0;
 }
@@ -340,10 +324,9 @@ int dlsh_is_being_trained(const dlsh_examination *e, const dl_tensor *t) {
 
 /* Was a net run with the memory of a leaf as its input, as of what an attack moves? */
 static int is_input(const dlsh_examination *e, const dl_tensor *t) {
-    const dl_journal_row *r;
     const char *from = dl_data(t), *at;
     const long size = dl_numel(t) * (long)dl_dtype_size(dl_dtype_of(t));
-    for (long i = 0; from && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW_WHILE (from, r, e, DL_DID_FORWARD)
         if ((at = r->data) && at >= from && at < from + size) return 1;
     return 0;
 }
@@ -381,11 +364,10 @@ static int reaches_others(const dl_journal_row *pass, dl_optimizer *o, const voi
 /* The optimizer that takes steps, and the row of these; of several one whose steps find no gradients, or follow passes
  * that reach the leaf and nothing that it has (*wrong). */
 static dl_optimizer *stepping(const dlsh_examination *e, const void *leaf, const dl_journal_row **step, int *wrong) {
-    const dl_journal_row *r;
     dl_optimizer *o = NULL, *at;
     int near = 0;
     *wrong = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_STEP) {
         at = dlsh_live_optimizer(e, r->what, NULL);
         const dl_journal_row *pass = at ? pass_before(e, r->till) : NULL;
         const int others = pass && reaches_others(pass, at, leaf), nearer = pass && pass_has_leaf(pass, leaf);
@@ -397,9 +379,8 @@ static dl_optimizer *stepping(const dlsh_examination *e, const void *leaf, const
 
 /* Do none of the passes before its steps reach what an optimizer has? */
 static int is_of_former_net(const dlsh_examination *e, dl_optimizer *o, const dl_journal_row *step) {
-    const dl_journal_row *r;
     dl_tensor *p;
-    for (long i = 0; step && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW_WHILE (step, r, e, DL_DID_BACKWARD)
         for (long k = 0; r->till > step->at && r->at < step->till && (p = dl_optimizer_param(o, k, NULL)); k++)
             if (pass_has_leaf(r, p)) return 0;
     return step != NULL;
@@ -415,25 +396,21 @@ static void find_untrained(dlsh_examination *e) {
     dl_source made = dlsh_optimizer_place(e, o);
     const dlsh_node *copy = dlsh_copied_net(made.file, m.names);
     if (copy && is_of_former_net(e, o, step)) {
-        dlsh_finding *f = dlsh_find_at(e, made.file, made.line,
-                                       dlsh_kept(e, "%s(%.*s, ...) here: the net that the loss is computed with",
-                                                 dl_optimizer_kind(o), (int)strcspn(m.names, "."), m.names));
-        if (!f) return;
-        dlsh_cause(f,
-                   "the optimizer has the net that %.*s is a copy of: the copy gets gradients, and nothing trains it",
-                   (int)strcspn(m.names, "."), m.names);
-        dlsh_evidence(f, "line %d makes the copy, with weights of its own (%s%s); those of %s get no gradient",
-                      copy->span.line, m.names, m.n > 3 ? ", ..." : "", dl_optimizer_text(o));
+        dlsh_found(e, made.file, made.line,
+                   dlsh_kept(e, "%s(%.*s, ...) here: the net that the loss is computed with", dl_optimizer_kind(o),
+                             (int)strcspn(m.names, "."), m.names),
+                   "the optimizer has the net that %.*s is a copy of: the copy gets gradients, and nothing trains it\n"
+                   "line %d makes the copy, with weights of its own (%s%s); those of %s get no gradient",
+                   (int)strcspn(m.names, "."), m.names, copy->span.line, m.names, m.n > 3 ? ", ..." : "",
+                   dl_optimizer_text(o));
         return;
     }
     if (copy) {
-        dlsh_finding *f = dlsh_find_at(e, made.file, copy->span.line,
-                                       "one net for both, or give the optimizer the parameters of the copy, too");
-        if (!f) return;
-        dlsh_cause(f, "%.*s is a copy with weights of its own: they get gradients, but no optimizer trains them",
-                   (int)strcspn(m.names, "."), m.names);
-        dlsh_evidence(f, "%d parameters of the loss (%s%s) are not among those of %s, line %d", m.n, m.names,
-                      m.n > 3 ? ", ..." : "", dl_optimizer_text(o), made.line);
+        dlsh_found(
+            e, made.file, copy->span.line, "one net for both, or give the optimizer the parameters of the copy, too",
+            "%.*s is a copy with weights of its own: they get gradients, but no optimizer trains them\n"
+            "%d parameters of the loss (%s%s) are not among those of %s, line %d",
+            (int)strcspn(m.names, "."), m.names, m.n, m.names, m.n > 3 ? ", ..." : "", dl_optimizer_text(o), made.line);
         return;
     }
     const char *kind = dl_optimizer_kind(o);
@@ -478,8 +455,8 @@ static void find_untrained(dlsh_examination *e) {
 
 /* The line that cuts off the loss whose backward comes before the steps of an optimizer; 0: it is not known. */
 static int cut_before_step(const dlsh_examination *e, const dl_optimizer *o, const char **file) {
-    const dl_journal_row *r, *pass;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+    const dl_journal_row *pass;
+    DLSH_EACH_ROW (r, e, DL_DID_STEP) {
         pass = r->what == o ? pass_before(e, r->till) : NULL;
         if (pass) return dlsh_cut_line(e, *file = pass->file, pass->line);
     }
@@ -489,12 +466,12 @@ static int cut_before_step(const dlsh_examination *e, const dl_optimizer *o, con
 /* Do passes in the course of an optimizer's own steps leave a parameter out that others reached before, since the text
  * cuts its way to their loss? */
 static int is_cut_by_now(const dlsh_examination *e, const dl_optimizer *o, dl_tensor *p) {
-    const dl_journal_row *r, *step = NULL;
+    const dl_journal_row *step = NULL;
     const char *file;
     long passes = 0;
-    for (long i = 0; !step && (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+    DLSH_EACH_ROW_WHILE (!step, r, e, DL_DID_STEP)
         if (r->what == o && r->count > 4) step = r;
-    for (long i = 0; step && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW_WHILE (step, r, e, DL_DID_BACKWARD) {
         if (r->at > step->till || r->till < step->at) continue;
         if (pass_has_leaf(r, p)) return 0;
         passes++;
@@ -507,14 +484,13 @@ enum { FREEZING = 3 };
 /* A line of the script that cuts a history off on the way to a loss, or that freezes. */
 static int cutting_line(const dlsh_examination *e, const dl_optimizer *o, const char **file) {
     static const char *const words[] = {"detach", ".data", "item()", "requires_grad"};
-    const dl_journal_row *r;
     const int own = cut_before_step(e, o, file);
     if (own) return own;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         int line = dlsh_cut_line(e, *file = r->file, r->line);
         if (line) return line;
     }
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         for (int w = 0; w < (int)DLSH_COUNT(words); w++) {
             int line = dlsh_script_line_with(e, r->file, words[w]);
             *file = r->file;
@@ -666,10 +642,10 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
 
 /* A parameter of a training by hand that no gradient reaches, since the text cuts its way to the loss. */
 static void find_cut_by_hand(dlsh_examination *e) {
-    const dl_journal_row *r, *pass = NULL;
+    const dl_journal_row *pass = NULL;
     long by_hand = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) by_hand += r->what ? -(1L << 40) : r->count;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_STEP) by_hand += r->what ? -(1L << 40) : r->count;
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (r->count > 3 && r->nnodes[1]) pass = r;
     const int cut = pass && by_hand > 3 ? dlsh_cut_line(e, pass->file, pass->line) : 0;
     const dlsh_holder *h;
@@ -677,34 +653,30 @@ static void find_cut_by_hand(dlsh_examination *e) {
         dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
         if (!t || !dl_requires_grad(t) || !dl_is_leaf(t) || dl_ndim(t) < 2 || dl_grad(t)) continue;
         if (each_leaf(e, 0, is_leaf, t)) continue;
-        dlsh_finding *f = dlsh_find_at(e, pass->file, cut, "use the result itself, which has a history");
-        if (!f) return;
-        dlsh_cause(f, "no gradient reaches %s: this line cuts the history between it and the loss", h->name);
-        dlsh_evidence(f, "it is a parameter and never got a gradient in %ld passes (line %d); others are trained",
-                      pass->count, pass->line);
+        dlsh_found(e, pass->file, cut, "use the result itself, which has a history",
+                   "no gradient reaches %s: this line cuts the history between it and the loss\n"
+                   "it is a parameter and never got a gradient in %ld passes (line %d); others are trained",
+                   h->name, pass->count, pass->line);
         return;
     }
 }
 
 /* Backward of a tensor that is a leaf itself. */
 static void find_leaf_losses(dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         if (r->nnodes[0] || r->nnodes[1]) continue;
         int cut = dlsh_cut_line(e, r->file, r->line);
-        dlsh_finding *f = dlsh_find_at(e, r->file, cut ? cut : r->line, "call backward of the loss itself");
-        if (!f) continue;
-        dlsh_cause(f, "the loss has no history: a new tensor, detached from what it was computed from");
-        dlsh_evidence(f, "%ld backward passes at line %d went through no op, so that no parameter got a gradient",
-                      r->count, r->line);
+        dlsh_found(e, r->file, cut ? cut : r->line, "call backward of the loss itself",
+                   "the loss has no history: a new tensor, detached from what it was computed from\n"
+                   "%ld backward passes at line %d went through no op, so that no parameter got a gradient",
+                   r->count, r->line);
     }
 }
 
 /* Steps at the place of this row, of whichever optimizers. */
 static long steps_there(dlsh_examination *e, const dl_journal_row *step) {
-    const dl_journal_row *r;
     long n = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_STEP)
         if (r->line == step->line && !strcmp(r->file ? r->file : "", step->file ? step->file : "")) n += r->count;
     return n;
 }
@@ -716,11 +688,10 @@ static void find_made_anew(dlsh_examination *e, const dl_journal_row *step) {
     const long steps = steps_there(e, step);
     if (!o || stateless || steps < 10 || dl_optimizer_steps(o) > 2) return;
     dl_source made = dlsh_optimizer_source(o);
-    dlsh_finding *f = dlsh_find_at(e, made.file, made.line, "make the optimizer once, before the loop");
-    if (!f) return;
-    dlsh_cause(f, "the optimizer is made anew for each step: what it keeps of former gradients is lost");
-    dlsh_evidence(f, "%ld steps at line %d, of which the optimizer that is left made %ld", steps, step->line,
-                  dl_optimizer_steps(o));
+    dlsh_found(e, made.file, made.line, "make the optimizer once, before the loop",
+               "the optimizer is made anew for each step: what it keeps of former gradients is lost\n"
+               "%ld steps at line %d, of which the optimizer that is left made %ld",
+               steps, step->line, dl_optimizer_steps(o));
 }
 
 static const dlsh_node *step_call(const dlsh_node *n, int line) {
@@ -744,21 +715,19 @@ static void find_made_in_function(dlsh_examination *e, const dl_journal_row *ste
     if (!strcmp(by->text, "sgd") && !dlsh_argument_of(made, 99, "momentum")) return;
     const dlsh_node *loop = dlsh_block_around(root, call->span.start);
     if (!loop || dlsh_block_around(root, made->span.start) != loop) return;
-    dlsh_finding *f = dlsh_find_at(e, step->file, made->span.line, "make the optimizer once, before the loop");
-    if (!f) return;
-    dlsh_cause(f, "the optimizer is made anew for each step: what it keeps of former gradients is lost");
-    dlsh_evidence(f, "%ld steps at line %d, each of an optimizer that was made just before", steps_there(e, step),
-                  step->line);
+    dlsh_found(e, step->file, made->span.line, "make the optimizer once, before the loop",
+               "the optimizer is made anew for each step: what it keeps of former gradients is lost\n"
+               "%ld steps at line %d, each of an optimizer that was made just before",
+               steps_there(e, step), step->line);
 }
 
 dl_status dlsh_check_membership(dlsh_examination *e) {
-    const dl_journal_row *r;
     long steps = 0, params = 0, frozen = 0;
     const dl_tensor *p;
     find_leaf_losses(e);
     if (!e->bad) find_cut_by_hand(e);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) dlsh_find_heavy_penalty(e, r);
-    for (long i = 0; !e->bad && (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) dlsh_find_heavy_penalty(e, r);
+    DLSH_EACH_ROW_WHILE (!e->bad, r, e, DL_DID_STEP) {
         dl_optimizer *o = dlsh_live_optimizer(e, r->what, NULL);
         if (o) find_unreached(e, o);
         find_made_anew(e, r);

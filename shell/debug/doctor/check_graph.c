@@ -27,13 +27,11 @@ const char *dlsh_shape_text(int ndim, const long *shape, char *buf, size_t size)
 
 static void look_at_reshape(dlsh_examination *e, const dl_journal_row *r) {
     char from[100], to[100];
-    dlsh_finding *f = dlsh_find_at(e, r->file, r->line,
-                                   "permute or transpose, which move dimensions; reshape keeps the order of elements");
-    if (!f) return;
-    dlsh_cause(f, "a reshape stands where a transpose is meant: elements that belong together are torn apart");
-    dlsh_evidence(f, "it makes [%s] of [%s]: a dimension changes its place, but the elements keep their order",
-                  dlsh_shape_text(r->ndim, r->shape, to, sizeof to),
-                  dlsh_shape_text(r->x.ndim, r->x.shape, from, sizeof from));
+    dlsh_found(e, r->file, r->line, "permute or transpose, which move dimensions; reshape keeps the order of elements",
+               "a reshape stands where a transpose is meant: elements that belong together are torn apart\n"
+               "it makes [%s] of [%s]: a dimension changes its place, but the elements keep their order",
+               dlsh_shape_text(r->ndim, r->shape, to, sizeof to),
+               dlsh_shape_text(r->x.ndim, r->x.shape, from, sizeof from));
 }
 
 /* Rows of scores for each place: [N, C, T] as [N * T, C] without a permutation puts scores of several classes in a row.
@@ -116,14 +114,12 @@ static const dl_journal_node *shared_by_all(dlsh_pass p, const dl_journal_node *
 
 static void look_at_total(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     const dl_journal_node *user = shared_by_all(p, n);
-    dlsh_finding *f = user ? dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n),
-                                          "one figure for each sample: dim=1, with keepdim=true where it is divided by")
-                           : NULL;
-    if (!f) return;
-    dlsh_cause(f, "%s runs over the whole batch: it mixes the samples, dim= is missing", n->op);
-    dlsh_evidence(f,
-                  "it makes one number of [%ld,%ld]; %s at line %d puts it beside figures of each of the %ld samples",
-                  n->in[0].shape[0], n->in[0].shape[1], user->op, user->line, n->in[0].shape[0]);
+    if (user)
+        dlsh_found(e, dlsh_node_file(n), dlsh_node_line(n),
+                   "one figure for each sample: dim=1, with keepdim=true where it is divided by",
+                   "%s runs over the whole batch: it mixes the samples, dim= is missing\n"
+                   "it makes one number of [%ld,%ld]; %s at line %d puts it beside figures of each of the %ld samples",
+                   n->op, n->in[0].shape[0], n->in[0].shape[1], user->op, user->line, n->in[0].shape[0]);
 }
 
 /* A mean over the numbers of each word, [N, T, E] to [N, T], of what an embedding gives. */
@@ -138,14 +134,12 @@ static int is_mean_of_features(dlsh_pass p, const dl_journal_node *n) {
 
 static void tell_features(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, const dl_journal_node *n) {
     const dl_journal_node *user = dlsh_pass_user(p, n);
-    dlsh_finding *f =
-        dlsh_op_is(user, "linear|matmul") ? dlsh_find_at(e, n->file, n->line, "over the places: dim=1") : NULL;
-    if (!f) return;
-    dlsh_cause(
-        f, "%s runs over the numbers of each word, and leaves the places: what the embedding tells is averaged away",
-        n->op);
-    dlsh_evidence(f, "it makes [%ld,%ld] of [%ld,%ld,%ld]; %s takes the places as if they were features",
-                  n->out.shape[0], n->out.shape[1], n->in[0].shape[0], n->in[0].shape[1], n->in[0].shape[2], user->op);
+    if (!(dlsh_op_is(user, "linear|matmul"))) return;
+    dlsh_finding *f = dlsh_found(
+        e, n->file, n->line, "over the places: dim=1",
+        "%s runs over the numbers of each word, and leaves the places: what the embedding tells is averaged away\n"
+        "it makes [%ld,%ld] of [%ld,%ld,%ld]; %s takes the places as if they were features",
+        n->op, n->out.shape[0], n->out.shape[1], n->in[0].shape[0], n->in[0].shape[1], n->in[0].shape[2], user->op);
     if (dlsh_settled_lower(r, 0.6)) dlsh_only_note(e, f);
 }
 
@@ -164,13 +158,12 @@ static void look_at_channels(dlsh_examination *e, const dl_journal_row *r, dlsh_
                  ? dlsh_pass_source(p, by, 0)
                  : NULL;
     if (!by || !strstr(by->op, "conv") || !dlsh_op_is(user, "linear|matmul|reshape|flatten")) return;
-    dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "over the places: dim=2, or dim=[2, 3] of pictures");
-    if (!f) return;
-    dlsh_cause(f,
-               "%s runs over the channels of %s, and leaves the places: what the filters have found is averaged away",
-               n->op, *by->layer ? by->layer : by->op);
-    dlsh_evidence(f, "it makes [%ld,%ld...] of [%ld,%ld,%ld...]; %s takes the places as if they were features",
-                  n->out.shape[0], n->out.shape[1], x->shape[0], x->shape[1], x->shape[2], user->op);
+    dlsh_finding *f = dlsh_found(
+        e, n->file, n->line, "over the places: dim=2, or dim=[2, 3] of pictures",
+        "%s runs over the channels of %s, and leaves the places: what the filters have found is averaged away\n"
+        "it makes [%ld,%ld...] of [%ld,%ld,%ld...]; %s takes the places as if they were features",
+        n->op, *by->layer ? by->layer : by->op, n->out.shape[0], n->out.shape[1], x->shape[0], x->shape[1], x->shape[2],
+        user->op);
     if (dlsh_settled_lower(r, 0.6)) dlsh_only_note(e, f);
 }
 
@@ -203,11 +196,11 @@ static void look_at_weights_of_sum(dlsh_examination *e, dlsh_pass p, const dl_jo
     int d = (int)strtol(at + strlen("dim="), NULL, 10);
     d = d < 0 ? d + nd : d;
     const int summed = first ? nd - 1 : nd - 2;
-    dlsh_finding *f = d != summed ? dlsh_find_at(e, n->file, n->line, first ? "dim=-1" : "dim=-2") : NULL;
-    if (!f) return;
-    dlsh_cause(f, "softmax runs over dimension %d, but the product behind it sums over dimension %d", d, summed);
-    dlsh_evidence(f, "weights of a mean add up to 1 over what is summed; here it is %s",
-                  d == 0 ? "the samples that share them" : "what they are asked for, as queries");
+    if (d != summed)
+        dlsh_found(e, n->file, n->line, first ? "dim=-1" : "dim=-2",
+                   "softmax runs over dimension %d, but the product behind it sums over dimension %d\n"
+                   "weights of a mean add up to 1 over what is summed; here it is %s",
+                   d, summed, d == 0 ? "the samples that share them" : "what they are asked for, as queries");
 }
 
 /* Weights of each sample for each other one, by a softmax of [n, n] that is multiplied with the n samples. */
@@ -238,12 +231,10 @@ static void look_at_times(dlsh_examination *e, dlsh_pass p, const dl_journal_nod
     const long samples = dlsh_op_is(n, "recurrent") && n->in[0].ndim == 3 ? samples_of_loss(p) : 0;
     const long times = n->in[0].shape[0], others = n->in[0].shape[1];
     if (samples < 2 || times != samples || others == samples || others == 1) return;
-    dlsh_finding *f =
-        dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), "batch_first, or an input of [times, samples, features]");
-    if (!f) return;
-    dlsh_cause(f, "a recurrent layer takes the samples for times: it mixes the samples of a batch");
-    dlsh_evidence(f, "its input has %ld times of %ld samples, [%ld,%ld,%ld], but the loss compares %ld samples", times,
-                  others, times, others, n->in[0].shape[2], samples);
+    dlsh_found(e, dlsh_node_file(n), dlsh_node_line(n), "batch_first, or an input of [times, samples, features]",
+               "a recurrent layer takes the samples for times: it mixes the samples of a batch\n"
+               "its input has %ld times of %ld samples, [%ld,%ld,%ld], but the loss compares %ld samples",
+               times, others, times, others, n->in[0].shape[2], samples);
 }
 
 /* ---------------------------------------------------------------- by dlsh_trial */
@@ -313,11 +304,11 @@ double dlsh_share_alike(const dl_tensor *a, const dl_tensor *b) {
 /* The dimension of x that has the samples: 0, or of inputs [times, samples, features] the one that is as long as the
  * rows that the loss compares. */
 static int samples_along(const dlsh_examination *e, const dl_tensor *x) {
-    const dl_journal_row *r, *pass = NULL;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    const dl_journal_row *pass = NULL;
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         if (e->net && r->what == e->net && r->grad && r->ndim == dl_ndim(x) && (!pass || r->count > pass->count))
             pass = r;
-    for (long i = 0; pass && pass->ndim > 2 && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW_WHILE (pass && pass->ndim > 2, r, e, DL_DID_BACKWARD) {
         const long n = samples_of_loss(dlsh_pass_of(r, 1));
         if (n > 1 && pass->shape[0] != n && pass->shape[1] == n) return 1;
     }
@@ -326,8 +317,8 @@ static int samples_along(const dlsh_examination *e, const dl_tensor *x) {
 
 /* Is the input one sample alone, of a net that is trained with batches of them? */
 static int is_one_sample(const dlsh_examination *e, const dl_tensor *x) {
-    const dl_journal_row *r, *pass = NULL;
-    for (long i = 0; e->net && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    const dl_journal_row *pass = NULL;
+    DLSH_EACH_ROW_WHILE (e->net, r, e, DL_DID_FORWARD)
         if (r->what == e->net && r->grad && (!pass || r->count > pass->count)) pass = r;
     return pass ? pass->ndim == dl_ndim(x) + 1 : e->net && dl_ndim(x) == 1 && dl_dtype_is_float(dl_dtype_of(x));
 }
@@ -385,12 +376,11 @@ static int find_places_taken(dlsh_examination *e, const dl_recorded *c, long sam
     const int set = strstr(text, "batch_first") != NULL;
     dl_text_free(text);
     const dl_source at = dl_module_source(m);
-    dlsh_finding *f = dlsh_find_at(e, at.file, at.line, set ? "leave batch_first out" : "add batch_first");
-    if (!f) return 1;
-    dlsh_cause(f, "%s mixes the samples of a batch, which it takes for places: batch_first is %s", dl_module_kind(m),
-               set ? "set" : "missing");
-    dlsh_evidence(f, "with the other %ld samples changed, what %s (layer %s, line %d) gives for the first one changes",
-                  samples - 1, c->composite ? c->composite : c->op, c->layer, c->line);
+    dlsh_found(e, at.file, at.line, set ? "leave batch_first out" : "add batch_first",
+               "%s mixes the samples of a batch, which it takes for places: batch_first is %s\n"
+               "with the other %ld samples changed, what %s (layer %s, line %d) gives for the first one changes",
+               dl_module_kind(m), set ? "set" : "missing", samples - 1, c->composite ? c->composite : c->op, c->layer,
+               c->line);
     return 1;
 }
 
@@ -434,11 +424,10 @@ static void find_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_tri
         if (find_places_taken(e, c, samples)) return;
         torn by = {.file = dlsh_call_file(c), .at = {dlsh_call_file(c), dlsh_call_line(c)}};
         dlsh_each_node(see_torn, &by);
-        dlsh_finding *f = dlsh_find_at(e, by.at.file, by.at.line,
-                                       "let each op keep the dimension of samples: look at dim= and at reshape");
-        if (!f) return;
-        dlsh_cause(f, "%s mixes the samples of a batch", call_layer(c, what, sizeof what));
-        dlsh_evidence(f, "with the other %ld samples changed, its result for the first one changes, too", samples - 1);
+        dlsh_found(e, by.at.file, by.at.line, "let each op keep the dimension of samples: look at dim= and at reshape",
+                   "%s mixes the samples of a batch\n"
+                   "with the other %ld samples changed, its result for the first one changes, too",
+                   call_layer(c, what, sizeof what), samples - 1);
         return;
     }
 }
@@ -492,10 +481,9 @@ static void judge_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_tr
 
 /* An input of usual size that ops without weights make almost constant, as one that is normalised twice. */
 static void find_shrunk(dlsh_examination *e, const dlsh_trial *a, dl_tensor *x) {
-    const dl_journal_row *r;
     dlsh_stats in, out;
     if (!dl_dtype_is_float(dl_dtype_of(x)) || dlsh_stats_of(x, &in) || !(in.std > 0.1) || !(in.std < 3)) return;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (dlsh_settled_lower(r, 0.3)) return;
     for (long i = 0; i < a->n && dlsh_has_word("to|sub|div|mul|add", a->calls[i].op, strlen(a->calls[i].op)); i++) {
         if (!a->result[i] || dlsh_stats_of(a->result[i], &out)) return;
@@ -534,11 +522,11 @@ static void judge_evaluation(dlsh_examination *e, const dlsh_trial *a, const dls
     for (long i = 0; i < a->n && !dlsh_asks_for_spread(e); i++) {
         const dl_recorded *c = &a->calls[i];
         if (!strstr(c->op, "dropout") || strstr(c->attrs, "training=false")) continue;
-        dlsh_finding *f = dlsh_find_at(e, dlsh_call_file(c), dlsh_call_line(c),
-                                       "a layer `dropout`, which eval() switches off, in place of the op");
-        if (!f) continue;
-        dlsh_cause(f, "%s drops units in evaluation mode, too", call_layer(c, what, sizeof what));
-        dlsh_evidence(f, "a pass in evaluation mode ran it: the op does not know the mode of the net");
+        dlsh_found(e, dlsh_call_file(c), dlsh_call_line(c),
+                   "a layer `dropout`, which eval() switches off, in place of the op",
+                   "%s drops units in evaluation mode, too\n"
+                   "a pass in evaluation mode ran it: the op does not know the mode of the net",
+                   call_layer(c, what, sizeof what));
     }
 }
 
@@ -563,9 +551,8 @@ dl_status dlsh_compare_passes(dlsh_examination *e, dlsh_disturb *disturb, dlsh_j
 }
 
 dl_status dlsh_check_mixing(dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_RESHAPED, &i));) look_at_reshape(e, r);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_RESHAPED) look_at_reshape(e, r);
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = p.n - 1; k >= 0; k--)
             look_at_samples(e, p, &p.at[k]), look_at_channels(e, r, p, &p.at[k]), look_at_times(e, p, &p.at[k]),
@@ -666,8 +653,7 @@ static void look_at_data(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
 }
 
 dl_status dlsh_check_input_used(dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) look_at_data(e, r, dlsh_pass_of(r, 1));
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) look_at_data(e, r, dlsh_pass_of(r, 1));
     return e->bad || dlsh_was_found(e, "what the loss is given", "of size 1")
                ? DL_OK
                : dlsh_compare_passes(e, disturbed, judge_input);

@@ -43,11 +43,10 @@ static void find_replaced_weight(dlsh_examination *e, const char *file, const dl
     if (n->op || !value || to->kind != DLSH_N_NAME || value->kind != DLSH_N_BINARY) return;
     if (!any_in(value, is_gradient_of, to->text)) return;
     if (dlsh_was_found(e, "statements stand in the right loop", "parameter itself")) return;
-    dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "change it in place: no_grad { w -= rate * w.grad }");
-    if (!f) return;
-    dlsh_cause(f, "%s is replaced by a result: it is no parameter any more, and gets no gradient of its own", to->text);
-    dlsh_evidence(
-        f, "the line gives the name to a new tensor, which was computed; the next backward gives that no gradient");
+    dlsh_found(e, file, n->span.line, "change it in place: no_grad { w -= rate * w.grad }",
+               "%s is replaced by a result: it is no parameter any more, and gets no gradient of its own\n"
+               "the line gives the name to a new tensor, which was computed; the next backward gives that no gradient",
+               to->text);
 }
 
 /* ---------------------------------------------------------------- [net] * 3 */
@@ -68,10 +67,9 @@ static void find_repeated_net(dlsh_examination *e, const char *file, const dlsh_
     const dlsh_node *list = n->kids[k];
     if (n->op != DLSH_OP_MUL || list->kind != DLSH_N_LIST || !list->nkids || !makes_weights(e, file, list->kids[0]))
         return;
-    dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "make each anew: [layer(8) for i in range(3)]");
-    if (!f) return;
-    dlsh_cause(f, "the list holds the same weights several times: its layers are one layer");
-    dlsh_evidence(f, "* repeats references; nothing is copied, and all items are trained as one");
+    dlsh_found(e, file, n->span.line, "make each anew: [layer(8) for i in range(3)]",
+               "the list holds the same weights several times: its layers are one layer\n"
+               "* repeats references; nothing is copied, and all items are trained as one");
 }
 
 /* ---------------------------------------------------------------- the best of several */
@@ -130,14 +128,12 @@ static void look_at_comparison(dlsh_examination *e, const char *file, const dlsh
         if (!sets(file, n->kids[1], best, v->text)) continue;
         const int keeps_low = less == (k == 0), aim = aim_of(e, file, v, 0);
         if (!aim || (aim < 0) == keeps_low || dlsh_was_found(e, "the best is the best", "")) return;
-        dlsh_finding *f =
-            dlsh_find_at(e, file, n->span.line,
-                         aim < 0 ? "keep the smaller one: if loss < best" : "keep the larger one: if acc > best");
-        if (!f) return;
-        dlsh_cause(f, "the comparison is the wrong way round: what is kept as the best is the worst");
-        dlsh_evidence(f, "%s is %s, and %s takes it when it is %s", v->text,
-                      aim < 0 ? "an error, which is to be small" : "a score, which is to be large", best->text,
-                      keeps_low ? "smaller" : "larger");
+        dlsh_found(e, file, n->span.line,
+                   aim < 0 ? "keep the smaller one: if loss < best" : "keep the larger one: if acc > best",
+                   "the comparison is the wrong way round: what is kept as the best is the worst\n"
+                   "%s is %s, and %s takes it when it is %s",
+                   v->text, aim < 0 ? "an error, which is to be small" : "a score, which is to be large", best->text,
+                   keeps_low ? "smaller" : "larger");
         return;
     }
 }
@@ -189,10 +185,10 @@ static int mask_line(const char *file, const dlsh_node *n, int otherwise) {
 }
 
 static void tell_mask(dlsh_examination *e, const char *file, const dlsh_node *mask, int line, const char *how) {
-    dlsh_finding *f = dlsh_find_at(e, file, mask_line(file, mask, line), "turn the comparison round");
-    if (!f) return;
-    dlsh_cause(f, "the mask is the wrong way round: it leaves the padding, and takes what is real away");
-    dlsh_evidence(f, "places are numbered from 0, and those below the length are real; line %d %s", line, how);
+    dlsh_found(e, file, mask_line(file, mask, line), "turn the comparison round",
+               "the mask is the wrong way round: it leaves the padding, and takes what is real away\n"
+               "places are numbered from 0, and those below the length are real; line %d %s",
+               line, how);
 }
 
 /* Is it a number, by which a mask is made a penalty? */
@@ -229,20 +225,18 @@ static void find_plain_weight(dlsh_examination *e, const char *file, const dlsh_
     if (!is_word("randn|rand|normal|uniform", callee_of(made))) return;
     const dlsh_node *statement = dlsh_statement_at(file, n->span.line);
     if (!dlsh_has_history_at(e, file, n->span.line) && !any_in(statement, is_activation, NULL)) return;
-    const dl_journal_row *r;
     int used = 0;
-    for (long i = 0; !used && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW_WHILE (!used, r, e, DL_DID_BACKWARD)
         used = r->count > 2 && !strcmp(r->file, file) && dlsh_comes_from(e, file, r->line, n->span.line) &&
                !dlsh_is_before_loop(file, n->span.line, r->line);
-    dlsh_finding *f = used ? dlsh_find_at(e, file, made->span.line,
-                                          "w = param(randn(3, 4) * 0.1), and give it to the optimizer; none, "
-                                          "if it is to stay random")
-                           : NULL;
-    if (!f) return;
-    dlsh_cause(f, "%s is no parameter: it stays as random as it was made", w->text);
-    dlsh_evidence(
-        f, "line %d multiplies by it on the way to the loss; it was made without param, so that it has no gradient",
-        n->span.line);
+    if (!used) return;
+    dlsh_finding *f = dlsh_found(
+        e, file, made->span.line,
+        "w = param(randn(3, 4) * 0.1), and give it to the optimizer; none, "
+        "if it is to stay random",
+        "%s is no parameter: it stays as random as it was made\n"
+        "line %d multiplies by it on the way to the loss; it was made without param, so that it has no gradient",
+        w->text, n->span.line);
     dlsh_only_note(e, f);
 }
 
@@ -256,10 +250,10 @@ static void find_noise_target(dlsh_examination *e, const char *file, const dlsh_
     if (!made || !dlsh_uses_net(e, file, n->kids[1]) ||
         !is_word("randn|rand|randint|randn_like|rand_like|normal", made))
         return;
-    dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "the targets of the samples");
-    if (!f) return;
-    dlsh_cause(f, "the targets are random numbers, made anew for each pass: there is nothing to learn");
-    dlsh_evidence(f, "%s stands where %s takes its targets, and nothing else sees these numbers", made, by);
+    dlsh_found(e, file, n->span.line, "the targets of the samples",
+               "the targets are random numbers, made anew for each pass: there is nothing to learn\n"
+               "%s stands where %s takes its targets, and nothing else sees these numbers",
+               made, by);
 }
 
 static int see(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
@@ -299,14 +293,11 @@ static void look_at_quantities(dlsh_examination *e, dlsh_pass p) {
         const int unknown = n->in[0].constant != n->in[1].constant && !n->in[!n->in[0].constant].n;
         const int cast = unknown && dlsh_script_has(e, n->file, n->line, "float()"); /* targets were not saved */
         if (!cast && !whole_targets(&n->in[1], (double)classes) && !whole_targets(&n->in[0], (double)classes)) continue;
-        dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "a score for each class, and cross_entropy");
-        if (!f) return;
-        dlsh_cause(f, "class numbers are taken for quantities: class 2 is not twice class 1");
-        dlsh_evidence(
-            f,
-            "the loss is of differences to numbers of classes, 0 to %ld; a net that is not sure lands between "
-            "classes that have nothing in common",
-            classes - 1);
+        dlsh_found(e, n->file, n->line, "a score for each class, and cross_entropy",
+                   "class numbers are taken for quantities: class 2 is not twice class 1\n"
+                   "the loss is of differences to numbers of classes, 0 to %ld; a net that is not sure lands between "
+                   "classes that have nothing in common",
+                   classes - 1);
         return;
     }
 }
@@ -320,31 +311,25 @@ static int turns_text(const dlsh_examination *e, const char *file, int line) {
 
 /* Scores [T, N, C] in rows, for inputs [N, T]: their targets, in the order of the inputs, are those of other places. */
 static void look_at_rows(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
-    const dl_journal_row *r;
     const dl_journal_node *by =
         dlsh_op_is(n, "cross_entropy|nll_picked|log_softmax") ? dlsh_pass_node(p, n->in[0].from) : NULL;
     if (!dlsh_op_is(by, "reshape|view|flatten") || by->in[0].ndim != 3 || by->out.ndim != 2) return;
     const long t = by->in[0].shape[0], b = by->in[0].shape[1];
     if (t == b || by->out.shape[0] != t * b || turns_text(e, n->file, n->line)) return;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         if (!r->grad || r->ndim < 2 || r->shape[0] != b || r->shape[1] != t) continue;
-        dlsh_finding *f =
-            dlsh_find_at(e, n->file, n->line, "give both one order before they become rows: out.transpose(0, 1)");
-        if (!f) return;
-        dlsh_cause(f, "labels do not belong to their scores: both become rows in different orders");
-        dlsh_evidence(
-            f,
-            "the net makes [%ld,%ld,%ld] of an input [%ld,%ld]: its rows are by places first, those of targets "
-            "like the input by samples",
-            t, b, by->in[0].shape[2], b, t);
+        dlsh_found(e, n->file, n->line, "give both one order before they become rows: out.transpose(0, 1)",
+                   "labels do not belong to their scores: both become rows in different orders\n"
+                   "the net makes [%ld,%ld,%ld] of an input [%ld,%ld]: its rows are by places first, those of targets "
+                   "like the input by samples",
+                   t, b, by->in[0].shape[2], b, t);
         return;
     }
 }
 
 dl_status dlsh_check_habits(dlsh_examination *e) {
-    const dl_journal_row *r;
     dlsh_each_node(see, e);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         const dlsh_pass p = dlsh_pass_of(r, 1);
         look_at_quantities(e, p);
         for (long k = 0; k < p.n; k++) look_at_rows(e, p, &p.at[k]);

@@ -234,13 +234,11 @@ int dlsh_find_clipped_by_hand(dlsh_examination *e, const dl_journal_row *pass) {
     if (any && pass && isnan(q.norm)) q.norm = norm_of(dlsh_pass_of(pass, 1)); /* of a function, which has left it */
     if (!any || !(q.number < 0.05 * q.norm) || !pass || dlsh_settled_lower(pass, 0.5)) return 0;
     const dlsh_node *made = dlsh_origin_of_number(e, q.file, q.limit, q.number);
-    dlsh_finding *f = dlsh_find_at(e, q.file, made ? made->span.line : q.limit->span.line,
-                                   "a limit about as large as usual norms of gradients, as 1 or 5");
-    if (!f) return 1;
-    dlsh_cause(f, "gradients are clipped to the norm %.3g, %.2g of their size: almost nothing is learned", q.number,
-               q.number / q.norm);
-    dlsh_evidence(f, "line %d divides it by their norm, %.3g by now; the loss went from %.4g to %.4g in %ld passes",
-                  q.limit->span.line, q.norm, pass->first, pass->last, pass->count);
+    dlsh_found(e, q.file, made ? made->span.line : q.limit->span.line,
+               "a limit about as large as usual norms of gradients, as 1 or 5",
+               "gradients are clipped to the norm %.3g, %.2g of their size: almost nothing is learned\n"
+               "line %d divides it by their norm, %.3g by now; the loss went from %.4g to %.4g in %ld passes",
+               q.number, q.number / q.norm, q.limit->span.line, q.norm, pass->first, pass->last, pass->count);
     return 1;
 }
 
@@ -269,10 +267,10 @@ static int leaves_domain(const dl_journal_row *pass) {
 
 /* The only pass of a training by hand; NULL: there are several, or optimizers step. */
 static const dl_journal_row *pass_of_updates(const dlsh_examination *e) {
-    const dl_journal_row *r, *pass = NULL;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+    const dl_journal_row *pass = NULL;
+    DLSH_EACH_ROW (r, e, DL_DID_STEP)
         if (r->what) return NULL;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         if (pass || !r->nnodes[1]) return NULL;
         pass = r;
     }
@@ -359,14 +357,12 @@ static int find_fading_rate(dlsh_examination *e, const reader *r, const dlsh_nod
     double share;
     const dlsh_node *rate = fades(r, update, &share);
     if (!rate || !has_gradient_left(pass)) return 0;
-    dlsh_finding *f = dlsh_find_at(e, r->file, line_of_number(r->file, rate),
-                                   "a rate that lasts as long as the training: rate / sqrt(1 + i), or a constant one");
-    if (!f) return 1;
-    dlsh_cause(f, "the learning rate fades too early: the weights stop before they have learned");
-    dlsh_evidence(f,
-                  "over all rounds it is %.2g of its first value on average; the gradient is there still, and the loss "
-                  "went from %.4g to %.4g",
-                  share, pass->first, pass->last);
+    dlsh_found(e, r->file, line_of_number(r->file, rate),
+               "a rate that lasts as long as the training: rate / sqrt(1 + i), or a constant one",
+               "the learning rate fades too early: the weights stop before they have learned\n"
+               "over all rounds it is %.2g of its first value on average; the gradient is there still, and the loss "
+               "went from %.4g to %.4g",
+               share, pass->first, pass->last);
     return 1;
 }
 
@@ -424,10 +420,10 @@ static void judge(dlsh_examination *e, const char *file, int line, int sign, lon
         dlsh_passed(e, "they go against the gradient");
         return;
     }
-    dlsh_finding *f = dlsh_find_at(e, file, line, "subtract it: w -= rate * w.grad");
-    if (!f) return;
-    dlsh_cause(f, "the update adds the gradient: the loss is made larger, not smaller");
-    dlsh_evidence(f, "%ld updates at this line went with the gradient", count);
+    dlsh_found(e, file, line, "subtract it: w -= rate * w.grad",
+               "the update adds the gradient: the loss is made larger, not smaller\n"
+               "%ld updates at this line went with the gradient",
+               count);
 }
 
 /* ---------------------------------------------------------------- weights that are made anew */
@@ -444,13 +440,12 @@ static dlsh_property is_own(void *ctx, const dlsh_step *at) {
 static int see_made_anew(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     dlsh_examination *e = ctx;
     const reader r = {.e = e, .file = file, .target = n->nkids ? n->kids[0] : NULL};
-    const dl_journal_row *pass;
     if (n->kind != DLSH_N_ASSIGN || n->op || n->nkids != 2 || n->kids[0]->kind != DLSH_N_NAME) return 0;
     if (!dlsh_mentions(n->kids[1], n->kids[0]->text) || !found_by(r, n->kids[1], is_own)) return 0;
     const int sign = sign_of_gradient(&r, n->kids[1], 0);
     int loop = 0;
     for (int i = 0; i < depth; i++) loop |= dlsh_is_loop(within[i]);
-    for (long i = 0; sign && loop && (pass = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW_WHILE (sign &&loop, pass, e, DL_DID_BACKWARD) {
         if (pass->count < 3 || strcmp(pass->file, file) != 0) continue;
         judge(e, file, n->span.line, sign, pass->count);
         break;
@@ -482,11 +477,10 @@ static int see_crossed(void *ctx, const char *file, const dlsh_node *n, const dl
     const dlsh_value *v = dlsh_value_of(e, file, of), *to = dlsh_value_of(e, file, target);
     const int tensors = v && to && v->type == DLSH_TENSOR && to->type == DLSH_TENSOR;
     if (!updates || !tensors || !dl_requires_grad(v->as.tensor) || !dlsh_is_as_made(v->as.tensor)) return 0;
-    dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "give each parameter its own gradient");
-    if (!f) return 0;
-    dlsh_cause(f, "%s is updated with the gradient of %s", target->text, of->text);
-    dlsh_evidence(f, "the statement takes %s.grad and changes %s; nothing changes %s", of->text, target->text,
-                  of->text);
+    dlsh_found(e, file, n->span.line, "give each parameter its own gradient",
+               "%s is updated with the gradient of %s\n"
+               "the statement takes %s.grad and changes %s; nothing changes %s",
+               target->text, of->text, of->text, target->text, of->text);
     return 0;
 }
 
@@ -512,11 +506,10 @@ static void find_left_out(dlsh_examination *e, const dl_journal_row *pass) {
             if (made && !*left) memcpy(left, name, sizeof left);
         }
     if (!*left || !*written || dlsh_script_line_with(e, pass->file, "grad(") > 0) return;
-    dlsh_finding *f = dlsh_find_at(e, at.file, at.line, "update it like the others");
-    if (!f) return;
-    dlsh_cause(f, "%s gets a gradient and is never updated", left);
-    dlsh_evidence(f, "%ld passes gave it one; this line changes %s and others, and no statement changed %s",
-                  pass->count, written, left);
+    dlsh_found(e, at.file, at.line, "update it like the others",
+               "%s gets a gradient and is never updated\n"
+               "%ld passes gave it one; this line changes %s and others, and no statement changed %s",
+               left, pass->count, written, left);
 }
 
 dl_status dlsh_check_hand_update(dlsh_examination *e) {

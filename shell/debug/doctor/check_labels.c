@@ -134,21 +134,18 @@ int dlsh_labels_tell(const dl_tensor *x, const dl_tensor *y) {
 }
 
 static void tell_shift(dlsh_examination *e, const dlsh_samples *s, long shift, double now, double then, double chance) {
-    dlsh_finding *f = dlsh_find_at(e, s->target_file, line_of(s), "take rows of inputs and targets alike");
-    if (!f) return;
-    dlsh_cause(f, "labels do not belong to their inputs: %s %s off by %ld row%s", s->target,
-               !strncmp(s->target, "the ", 4) ? "are" : "is", labs(shift), labs(shift) > 1 ? "s" : "");
-    dlsh_evidence(f,
-                  "a sample and the one most like it have %s labels (%s %.2g, by chance %.2g); with labels moved %s by "
-                  "%ld they agree (%.2g)",
-                  "unrelated", s->classes ? "share of equal ones" : "correlation", now, chance,
-                  shift > 0 ? "back" : "on", labs(shift), then);
+    dlsh_found(e, s->target_file, line_of(s), "take rows of inputs and targets alike",
+               "labels do not belong to their inputs: %s %s off by %ld row%s\n"
+               "a sample and the one most like it have %s labels (%s %.2g, by chance %.2g); with labels moved %s by "
+               "%ld they agree (%.2g)",
+               s->target, !strncmp(s->target, "the ", 4) ? "are" : "is", labs(shift), labs(shift) > 1 ? "s" : "",
+               "unrelated", s->classes ? "share of equal ones" : "correlation", now, chance, shift > 0 ? "back" : "on",
+               labs(shift), then);
 }
 
 /* The statement that gives the net its input in training. */
 static int line_of_use(const dlsh_examination *e, const dlsh_samples *s) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         if (r->grad && dlsh_is_trained(e, r)) return r->line;
     return s->user_line;
 }
@@ -194,11 +191,10 @@ static const char by_columns[] = "prepare columns, dim=0, with figures of all sa
 
 /* Is the net given rows of the table in training? */
 static int is_given(const dlsh_examination *e, dl_tensor *t, long width) {
-    const dl_journal_row *r;
     dlsh_pool p = {.tensor = t, .n = dl_shape(t)[0]};
     int given = 0;
     if (!dlsh_pool_fill(&p, width)) return 0;
-    for (long i = 0; !given && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW_WHILE (!given, r, e, DL_DID_FORWARD)
         given = r->nrows > 1 && dlsh_is_training_pass(e, r) && dlsh_rows_in(&p, r) == r->nrows;
     free(p.row);
     return given;
@@ -326,16 +322,13 @@ static int find_moved(dlsh_examination *e, const dlsh_samples *s) {
             dl_unref(t);
         }
         found &= number > 0;
-        dlsh_finding *f = found ? dlsh_find_at(e, s->target_file, line_of_order(e, s, line_of(s)),
-                                               "one order for both: p = randperm(n); x = x[p]; y = y[p]")
-                                : NULL;
-        if (!f) continue;
-        dlsh_cause(f, "labels do not belong to their inputs: those of %s for the same samples are others",
-                   all.at[k].name);
-        dlsh_evidence(f,
-                      "all %ld samples that were looked at are there, in another order, and the labels that they have "
-                      "there and here agree as by chance (%s %.2g, by chance %.2g)",
-                      s->n, s->classes ? "share of equal ones" : "correlation", now, chance);
+        if (found)
+            dlsh_found(e, s->target_file, line_of_order(e, s, line_of(s)),
+                       "one order for both: p = randperm(n); x = x[p]; y = y[p]",
+                       "labels do not belong to their inputs: those of %s for the same samples are others\n"
+                       "all %ld samples that were looked at are there, in another order, and the labels that they have "
+                       "there and here agree as by chance (%s %.2g, by chance %.2g)",
+                       all.at[k].name, s->n, s->classes ? "share of equal ones" : "correlation", now, chance);
     }
     dlsh_pools_free(&all);
     return found;

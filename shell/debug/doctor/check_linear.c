@@ -111,8 +111,7 @@ static void look_at_product(dlsh_examination *e, dlsh_pass p, const dl_journal_n
 }
 
 dl_status dlsh_check_linear(dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         const int straight = !bends(p);
         for (long k = p.n - 1; k >= 0; k--) look_at_product(e, p, &p.at[k], straight);

@@ -152,13 +152,10 @@ static void look_at_probabilities(dlsh_examination *e, dlsh_pass first, dlsh_pas
         !are_probabilities(&then->in[0]))
         return;
     if (e->bad) return;
-    dlsh_finding *f = dlsh_find_at(e, n->file, n->line,
-                                   "nll_loss(log(p), y) of probabilities p, or scores that no softmax was made of");
-    if (!f) return;
-    dlsh_cause(f, "%s is given probabilities: it takes softmax itself, and a second one makes all classes alike",
-               n->op);
-    dlsh_evidence(f, "what it is given lies between %.3g and %.3g, and each row adds up to 1", n->in[0].low,
-                  n->in[0].high);
+    dlsh_found(e, n->file, n->line, "nll_loss(log(p), y) of probabilities p, or scores that no softmax was made of",
+               "%s is given probabilities: it takes softmax itself, and a second one makes all classes alike\n"
+               "what it is given lies between %.3g and %.3g, and each row adds up to 1",
+               n->op, n->in[0].low, n->in[0].high);
 }
 
 static void look_at_operand(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
@@ -203,14 +200,14 @@ static void look_at_targets(dlsh_examination *e, const dl_journal_node *n) {
     const dlsh_node *set = dlsh_data_set_behind(n->file, target);
     if (target && !set) line = dlsh_line_of_making(n->file, target, data ? target->span.line : line);
     const int shares = y->low >= 0 && y->high != floor(y->high);
-    dlsh_finding *f = dlsh_find_at(e, n->file, set ? set->span.line : line,
-                                   set      ? "pixels from 0 to 1: dataset(..., normalize=\"unit\")"
-                                   : shares ? "shares from 0 to 1: divide by the largest value"
-                                            : "targets of 0 and 1: (y > 0).float()");
-    if (!f) return;
-    dlsh_cause(f, "the targets of a loss of probabilities go from %.4g to %.4g: they must lie between 0 and 1", y->low,
-               y->high);
-    dlsh_evidence(f, "the loss at %s:%d has no floor with them: it falls without end", n->file, n->line);
+    dlsh_finding *f =
+        dlsh_found(e, n->file, set ? set->span.line : line,
+                   set      ? "pixels from 0 to 1: dataset(..., normalize=\"unit\")"
+                   : shares ? "shares from 0 to 1: divide by the largest value"
+                            : "targets of 0 and 1: (y > 0).float()",
+                   "the targets of a loss of probabilities go from %.4g to %.4g: they must lie between 0 and 1\n"
+                   "the loss at %s:%d has no floor with them: it falls without end",
+                   y->low, y->high, n->file, n->line);
     if (y->low > -0.15 && y->high < 1.15) dlsh_only_note(e, f); /* noise on what lies between */
 }
 
@@ -222,14 +219,11 @@ static void look_at_smoothing(dlsh_examination *e, const dl_journal_node *n) {
     const double other = share / k, own = 1 - share + other;
     const double lowest = -(own * log(own) + (k - 1) * other * log(other));
     if (!at || k < 2 || !(lowest > 0.7 * log(k))) return;
-    dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "label_smoothing from 0.05 to 0.2");
-    if (!f) return;
-    dlsh_cause(f, "label_smoothing=%.4g leaves almost nothing to learn: all classes have nearly the same target",
-               share);
-    dlsh_evidence(f,
-                  "the right class of %.0f has target %.3g, each other one %.3g; the loss cannot fall below %.4g, and "
-                  "a net that knows nothing has ln %.0f = %.4g",
-                  k, own, other, lowest, k, log(k));
+    dlsh_found(e, n->file, n->line, "label_smoothing from 0.05 to 0.2",
+               "label_smoothing=%.4g leaves almost nothing to learn: all classes have nearly the same target\n"
+               "the right class of %.0f has target %.3g, each other one %.3g; the loss cannot fall below %.4g, and a "
+               "net that knows nothing has ln %.0f = %.4g",
+               share, k, own, other, lowest, k, log(k));
 }
 
 /* Differences that are cut long before they are small. */
@@ -238,11 +232,10 @@ static void look_at_delta(dlsh_examination *e, const dl_journal_node *n) {
     const double delta = at ? strtod(at + strlen("delta="), NULL) : 1;
     const double size = sqrt(n->in[0].mean * n->in[0].mean + n->in[0].std * n->in[0].std);
     if (!at || !n->in[0].n || !(delta < 0.01 * size)) return;
-    dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "a delta about as large as usual errors");
-    if (!f) return;
-    dlsh_cause(f, "delta=%.3g of the loss cuts gradients to %.2g of their size: almost nothing is learned", delta,
-               delta / size);
-    dlsh_evidence(f, "errors have size %.4g; beyond delta each has the same gradient, delta", size);
+    dlsh_found(e, n->file, n->line, "a delta about as large as usual errors",
+               "delta=%.3g of the loss cuts gradients to %.2g of their size: almost nothing is learned\n"
+               "errors have size %.4g; beyond delta each has the same gradient, delta",
+               delta, delta / size, size);
 }
 
 /* The target where the prediction belongs. */
@@ -251,11 +244,10 @@ static void look_at_order(dlsh_examination *e, const dl_journal_node *n) {
     if (!n->in[0].there || !n->in[0].constant || n->in[1].constant || !n->in[1].there) return;
     const int fits = dlsh_op_is(n, "divergence|log_divergence"); /* a divergence may go the other way */
     if (fits && !(n->in[0].n && n->in[0].low >= 0)) return;
-    dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "the prediction first: loss(prediction, target)");
-    if (!f) return;
-    dlsh_cause(f, "the arguments of the loss are swapped: the target stands where the prediction belongs");
-    dlsh_evidence(f, "the first argument of %s%s has no history, the second one is what the net computes", n->op,
-                  n->in[0].n ? ", which is from data," : "");
+    dlsh_found(e, n->file, n->line, "the prediction first: loss(prediction, target)",
+               "the arguments of the loss are swapped: the target stands where the prediction belongs\n"
+               "the first argument of %s%s has no history, the second one is what the net computes",
+               n->op, n->in[0].n ? ", which is from data," : "");
 }
 
 /* Classes that the loss leaves out, by a weight of 0 or as a label that is ignored; of words it may be the padding. */
@@ -311,11 +303,10 @@ static void look_at_single(dlsh_examination *e, dlsh_pass p, const dl_journal_no
 static void look_at_dim(dlsh_examination *e, const dl_journal_node *n) {
     if (!dlsh_op_is(n, "softmax|log_softmax") || n->out.ndim != 2 || n->out.shape[0] < 2) return;
     if (!strstr(n->attrs, "dim=0") && !strstr(n->attrs, "dim=-2")) return;
-    dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), "dim=1, or dim=-1");
-    if (!f) return;
-    dlsh_cause(f, "%s over dimension 0, the samples of the batch: what one sample gets depends on the others", n->op);
-    dlsh_evidence(f, "its result has shape [%ld,%ld]: each column adds up to 1 over the samples, not each sample's row",
-                  n->out.shape[0], n->out.shape[1]);
+    dlsh_found(e, dlsh_node_file(n), dlsh_node_line(n), "dim=1, or dim=-1",
+               "%s over dimension 0, the samples of the batch: what one sample gets depends on the others\n"
+               "its result has shape [%ld,%ld]: each column adds up to 1 over the samples, not each sample's row",
+               n->op, n->out.shape[0], n->out.shape[1]);
 }
 
 /* ---------------------------------------------------------------- a mean that is divided again */
@@ -341,19 +332,17 @@ double dlsh_samples_averaged(dlsh_pass p) {
 
 /* Passes whose gradients add up before a step: then a loss is divided by their number. */
 static int accumulates(const dlsh_examination *e, const dl_journal_row *pass) {
-    const dl_journal_row *r;
     long steps = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) steps = r->count > steps ? r->count : steps;
+    DLSH_EACH_ROW (r, e, DL_DID_STEP) steps = r->count > steps ? r->count : steps;
     return steps && 2 * pass->count > 3 * steps;
 }
 
 /* Does an optimizer that takes gradients as large as they are take the steps? *most: its largest update; NaN: by hand.
  */
 static int scales_with_gradient(const dlsh_examination *e, double *most) {
-    const dl_journal_row *r;
     int plain = 0;
     *most = NAN;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_STEP) {
         const dl_optimizer *o = dlsh_live_optimizer(e, r->what, NULL);
         if (r->what && !(o && !strcmp(dl_optimizer_kind(o), "sgd"))) return 0;
         if (r->what) *most = r->ratio[3];
@@ -371,12 +360,11 @@ static void look_at_scale(dlsh_examination *e, const dl_journal_row *r, const dl
     if (by > 1 && most > 2e-3) return;
     if (by < 1 && !isnan(most) && most < 0.3 && !(r->last > r->first)) return;
     if (by < 1 && isnan(most) && r->last < r->first) return;
-    dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "the mean as it is; the rate sets the size of steps");
-    if (!f) return;
-    dlsh_cause(f, "the loss is a mean already and is %s by %.4g once more: gradients are that many times too %s",
-               by > 1 ? "divided" : "multiplied", by > 1 ? by : 1 / by, by > 1 ? "small" : "large");
-    dlsh_evidence(f, "%s at line %d is a mean over samples; the loss went from %.4g to %.4g in %ld passes", of->op,
-                  of->line, r->first, r->last, r->count);
+    dlsh_found(e, n->file, n->line, "the mean as it is; the rate sets the size of steps",
+               "the loss is a mean already and is %s by %.4g once more: gradients are that many times too %s\n"
+               "%s at line %d is a mean over samples; the loss went from %.4g to %.4g in %ld passes",
+               by > 1 ? "divided" : "multiplied", by > 1 ? by : 1 / by, by > 1 ? "small" : "large", of->op, of->line,
+               r->first, r->last, r->count);
 }
 
 static void look_at_divisor(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
@@ -394,11 +382,10 @@ static void look_at_divisor(dlsh_examination *e, const dl_journal_row *r, dlsh_p
         if (divides && samples > 0 && fabs(by - samples) >= 1e-4 * samples && !accumulates(e, r))
             look_at_scale(e, r, n, of, by);
         if (by >= 4 && samples > 0 && fabs(by - samples) < 1e-4 * samples && !accumulates(e, r)) {
-            dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "divide once: the mean is enough");
-            if (!f) return;
-            dlsh_cause(f, "the loss is divided by the number of samples twice: gradients are %.0f times too small", by);
-            dlsh_evidence(f, "%s at line %d is a mean over %.0f samples already; here it is divided by %.4g again",
-                          of->op, of->line, samples, by);
+            dlsh_found(e, n->file, n->line, "divide once: the mean is enough",
+                       "the loss is divided by the number of samples twice: gradients are %.0f times too small\n"
+                       "%s at line %d is a mean over %.0f samples already; here it is divided by %.4g again",
+                       by, of->op, of->line, samples, by);
             return;
         }
         n = dlsh_op_is(n, "div|mul|add|sub|neg|mean|sum") ? of : NULL;
@@ -416,10 +403,9 @@ const dl_journal_node *dlsh_compares(dlsh_pass p) {
 }
 
 dl_status dlsh_check_loss_operand(dlsh_examination *e) {
-    const dl_journal_row *r;
     const dl_journal_node *known = NULL;
     long losses = 0, compared = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         dlsh_pass p = dlsh_pass_of(r, 1), before = dlsh_pass_of(r, 0);
         for (long k = 0; k < before.n; k++) dlsh_find_out_of_reach(e, before, &before.at[k]);
         for (long k = 0; k < p.n; k++)
@@ -447,22 +433,20 @@ dl_status dlsh_check_loss_operand(dlsh_examination *e) {
 /* Did a step come behind the last pass at that place, before any other one? Others only ask for gradients, as an attack
  * on inputs does, or go on when the training is over. */
 static int is_followed_by_step(const dlsh_examination *e, const dl_journal_row *pass) {
-    const dl_journal_row *r, *b;
     unsigned long next = ULONG_MAX;
-    for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (b, e, DL_DID_BACKWARD)
         if (b->till > pass->till && b->till < next) next = b->till;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_STEP)
         if (r->till > pass->till && r->till < next) return 1;
     return 0;
 }
 
 /* Do passes of that place go on behind all steps, where those of another one train? */
 static int is_beside_training(const dlsh_examination *e, const dl_journal_row *pass) {
-    const dl_journal_row *r;
     int others = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_STEP)
         if (r->till > pass->till) return 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) others |= r != pass && is_followed_by_step(e, r);
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) others |= r != pass && is_followed_by_step(e, r);
     return others;
 }
 
@@ -538,33 +522,32 @@ static void look_at_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
         sign || !(range.open & OPEN_BELOW) || bottomless(p, p.at, 1, 0) ? NULL : difference(p, p.at);
     if (dlsh_has_rivals(e)) d = NULL; /* a critic, as of a game */
     if (by) {
-        dlsh_finding *f = dlsh_find_at(e, by->file, by->line, "minimise the loss itself, without the minus");
-        if (!f) return;
-        dlsh_cause(f, "the loss has the wrong sign: each step makes the error larger");
-        dlsh_evidence(f, "%s turns a value that is never negative; the loss went from %.4g to %.4g", by->op, r->first,
-                      r->last);
+        if (!dlsh_found(e, by->file, by->line, "minimise the loss itself, without the minus",
+                        "the loss has the wrong sign: each step makes the error larger\n"
+                        "%s turns a value that is never negative; the loss went from %.4g to %.4g",
+                        by->op, r->first, r->last))
+            return;
     } else if (sign < 0 && !up) {
-        dlsh_finding *f = dlsh_find_at(e, p.at->file, p.at->line, "a minus before it, or nll_loss, cross_entropy");
-        if (!f) return;
-        dlsh_cause(f, "the loss has the wrong sign: a value that is never positive is made smaller, without end");
-        dlsh_evidence(
-            f, "it is a mean or sum of logarithms of probabilities, to be made larger; it went from %.4g to %.4g",
-            r->first, r->last);
+        if (!dlsh_found(
+                e, p.at->file, p.at->line, "a minus before it, or nll_loss, cross_entropy",
+                "the loss has the wrong sign: a value that is never positive is made smaller, without end\n"
+                "it is a mean or sum of logarithms of probabilities, to be made larger; it went from %.4g to %.4g",
+                r->first, r->last))
+            return;
     } else if (d) {
-        dlsh_finding *f = dlsh_find_at(e, d->file, d->line, "square the difference, or mse_loss; or take its abs()");
-        if (!f) return;
-        dlsh_cause(f, "the loss has no floor: a sum of plain differences falls without end");
-        dlsh_evidence(f,
-                      "parameters can take it below every bound: neither a square nor an absolute value stands between "
-                      "the difference and the loss, which went from %.4g to %.4g",
-                      r->first, r->last);
+        if (!dlsh_found(e, d->file, d->line, "square the difference, or mse_loss; or take its abs()",
+                        "the loss has no floor: a sum of plain differences falls without end\n"
+                        "parameters can take it below every bound: neither a square nor an absolute value stands "
+                        "between the difference and the loss, which went from %.4g to %.4g",
+                        r->first, r->last))
+            return;
     } else if (sign > 0 && up) {
         dl_source made = dlsh_optimizer_source(up);
-        dlsh_finding *f = dlsh_find_at(e, made.file, made.line, "leave maximize=true out");
-        if (!f) return;
-        dlsh_cause(f, "the optimizer maximises the loss: maximize=true");
-        dlsh_evidence(f, "the loss of line %d is never negative and went from %.4g to %.4g", r->line, r->first,
-                      r->last);
+        if (!dlsh_found(e, made.file, made.line, "leave maximize=true out",
+                        "the optimizer maximises the loss: maximize=true\n"
+                        "the loss of line %d is never negative and went from %.4g to %.4g",
+                        r->line, r->first, r->last))
+            return;
     }
 }
 
@@ -631,16 +614,14 @@ static void look_at_bottom(dlsh_examination *e, const dl_journal_row *r, dlsh_pa
 }
 
 int dlsh_loss_is_negated(const dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (r->nnodes[1] && dlsh_sign_of(dlsh_pass_of(r, 1), r->nodes[1]) < 0) return 1;
     return 0;
 }
 
 /* The optimizer that maximises; NULL: none does. */
 static const dl_optimizer *goes_up(const dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_STEP) {
         dl_optimizer *o = dlsh_live_optimizer(e, r->what, NULL);
         if (o && dl_optimizer_option(o, "maximize", 0) > 0) return o;
     }
@@ -649,8 +630,8 @@ static const dl_optimizer *goes_up(const dlsh_examination *e) {
 
 /* What the ops of the losses say of their signs. */
 static void tell_sign(dlsh_examination *e) {
-    const dl_journal_row *r, *known = NULL, *open = NULL;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    const dl_journal_row *known = NULL, *open = NULL;
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         const dlsh_pass p = dlsh_pass_of(r, 1);
         const int floor = p.n && isfinite(dlsh_bounds_of(p, p.at).low) && isfinite(r->last);
         const dl_journal_row **which = floor ? &known : &open;
@@ -668,11 +649,10 @@ static void tell_sign(dlsh_examination *e) {
 }
 
 dl_status dlsh_check_loss_sign(dlsh_examination *e) {
-    const dl_journal_row *r;
     long seen = 0;
     if (dlsh_was_found(e, "what the loss is given", "") || dlsh_was_found(e, "targets of the loss", "twice"))
         return DL_OK;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         if (!p.n) continue;
         if (dlsh_find_variance_sign(e, r, p)) continue;
@@ -699,14 +679,14 @@ static double deviation_of(const double *v, int n, double mean) {
 /* Nothing else was found: then somebody is to know at least that nothing is learned. */
 static void tell_flat(dlsh_examination *e, const dl_journal_row *r, double before, double after) {
     dlsh_finding *f =
-        dlsh_find_at(e, r->nodes[1]->file, r->nodes[1]->line,
-                     dlsh_same_batch(e) ? "not even one batch is learned by heart: look at the net, the loss and the "
-                                          "rate; layers shows what flows, gradcheck whether gradients are right"
-                                        : "train on one batch again and again: if that is not learned by heart, the "
-                                          "net or the loss is wrong, else the data or the rate");
-    if (!f) return;
-    dlsh_cause(f, "the loss does not fall, and no check says why");
-    dlsh_evidence(f, "it is %.4g on average at first and %.4g at last, over %ld passes", before, after, r->count);
+        dlsh_found(e, r->nodes[1]->file, r->nodes[1]->line,
+                   dlsh_same_batch(e) ? "not even one batch is learned by heart: look at the net, the loss and the "
+                                        "rate; layers shows what flows, gradcheck whether gradients are right"
+                                      : "train on one batch again and again: if that is not learned by heart, the "
+                                        "net or the loss is wrong, else the data or the rate",
+                   "the loss does not fall, and no check says why\n"
+                   "it is %.4g on average at first and %.4g at last, over %ld passes",
+                   before, after, r->count);
     dlsh_only_note(e, f);
 }
 
@@ -737,18 +717,17 @@ static int has_several_optimizers(const dlsh_examination *e) {
 }
 
 dl_status dlsh_check_trend(dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         int n = r->ncurve, part = n / 4;
         if (r->count < 20 || part < 2 || has_several_optimizers(e) || is_beside_training(e, r)) continue;
         double before = mean_of(r->curve, part), after = mean_of(r->curve + n - part, part);
         const double noise = fmax(deviation_of(r->curve, part, before), deviation_of(r->curve + n - part, part, after));
         const int free = may_stay(e, r);
         if (isnan(after) || (!free && after > before + 0.2 * fabs(before) && after > before + 2 * noise)) {
-            dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "a smaller learning rate, or layers and why nan");
-            if (!f) continue;
-            dlsh_cause(f, "the loss %s", isnan(after) ? "became nan" : "grows");
-            dlsh_evidence(f, "from %.4g to %.4g in %ld passes", before, after, r->count);
+            dlsh_found(e, r->file, r->line, "a smaller learning rate, or layers and why nan",
+                       "the loss %s\n"
+                       "from %.4g to %.4g in %ld passes",
+                       isnan(after) ? "became nan" : "grows", before, after, r->count);
         } else if (r->low < 0 && before > after && isinf(dlsh_bounds_of(dlsh_pass_of(r, 1), r->nodes[1]).low))
             dlsh_unchecked(e,
                            "it falls, from %.4g to %.4g in %ld passes, and is below 0: whether there is a floor that "

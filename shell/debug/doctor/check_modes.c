@@ -30,16 +30,14 @@ static const char *differs_in(dl_module *m, const dl_journal_row *pass) {
 
 /* Is what is computed at the line of a pass a part of a loss, as what a teacher says is? */
 static int feeds_loss(const dlsh_examination *e, const dl_journal_row *at) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (!strcmp(r->file, at->file) && dlsh_comes_from(e, r->file, r->line, at->line)) return 1;
     return 0;
 }
 
 /* Did a backward pass, as far as it was looked at, go through what was computed at the line, or begin there? */
 static int goes_back(const dlsh_examination *e, const dl_journal_row *at) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         if (r->line == at->line && !strcmp(r->file, at->file)) return 1;
         for (int last = 0; last < 2; last++) {
             dlsh_pass p = dlsh_pass_of(r, last);
@@ -55,8 +53,7 @@ int dlsh_is_trained(const dlsh_examination *e, const dl_journal_row *at) {
 }
 
 int dlsh_targets_move(const dlsh_examination *e, const dl_journal_row *pass) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         if (2 * r->count >= pass->count && r->till > pass->at && !goes_back(e, r) &&
             dlsh_comes_from(e, pass->file, pass->line, r->line) && !strcmp(r->file, pass->file))
             return 1;
@@ -65,8 +62,8 @@ int dlsh_targets_move(const dlsh_examination *e, const dl_journal_row *pass) {
 
 /* The last switch of the net to that mode before the pass; NULL: nobody did. */
 static const dl_journal_row *switched(const dlsh_examination *e, const dl_journal_row *pass, int training) {
-    const dl_journal_row *r, *found = NULL;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_MODE, &i));)
+    const dl_journal_row *found = NULL;
+    DLSH_EACH_ROW (r, e, DL_DID_MODE)
         if (r->what == pass->what && r->training == training && r->at < pass->till && (!found || r->till > found->till))
             found = r;
     return found;
@@ -86,10 +83,10 @@ static int are_of_one_function(const dl_journal_row *a, const dl_journal_row *b)
 /* The switch to training mode that a function makes for the passes that it runs: the last one before the last of them,
  * without a backward pass between both; NULL: there is none. */
 static const dl_journal_row *switched_for(const dlsh_examination *e, const dl_journal_row *pass) {
-    const dl_journal_row *r, *found = NULL;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_MODE, &i));)
+    const dl_journal_row *found = NULL;
+    DLSH_EACH_ROW (r, e, DL_DID_MODE)
         if (r->what == pass->what && r->till < pass->till && (!found || r->till > found->till)) found = r;
-    for (long i = 0; found && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW_WHILE (found, r, e, DL_DID_BACKWARD)
         if (r->till > found->till && r->till < pass->till) return NULL;
     return found && found->training && are_of_one_function(found, pass) ? found : NULL;
 }
@@ -109,8 +106,7 @@ static void trained_in_evaluation(dlsh_examination *e, const dl_journal_row *r, 
 
 /* Did training go on between the first such pass and the last one? */
 static int trains_between(const dlsh_examination *e, const dl_journal_row *pass) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if ((r->at > pass->at && r->at < pass->till) || (r->till > pass->at && r->till < pass->till)) return 1;
     return 0;
 }
@@ -141,16 +137,15 @@ static int is_repeated(const dlsh_examination *e, const dl_journal_row *r) {
 }
 
 int dlsh_asks_for_spread(const dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         if (!r->grad && is_listed_as_is(e, r) && is_repeated(e, r)) return 1;
     return 0;
 }
 
 /* Did the same switch to training mode come before passes whose spread is asked for? Then it is meant. */
 static int is_beside_repeated(const dlsh_examination *e, const dl_journal_row *r) {
-    const dl_journal_row *other, *by = switched(e, r, 1);
-    for (long i = 0; by && (other = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    const dl_journal_row *by = switched(e, r, 1);
+    DLSH_EACH_ROW_WHILE (by, other, e, DL_DID_FORWARD)
         if (other->what == r->what && other->training && !other->grad && by->till < other->at && by->till < r->at &&
             switched(e, other, 1) == by && is_repeated(e, other))
             return 1;
@@ -178,8 +173,7 @@ static int is_for_averages(const dlsh_examination *e, const dl_journal_row *r) {
 
 /* Is the net trained at a later time than these passes began, so that it is to go back to training mode? */
 static int is_trained_after(const dlsh_examination *e, const dl_journal_row *pass) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         if (r->what == pass->what && r->till > pass->at && r->grad && dlsh_is_trained(e, r)) return 1;
     return 0;
 }
@@ -187,14 +181,13 @@ static int is_trained_after(const dlsh_examination *e, const dl_journal_row *pas
 /* Does the net stay as it is in the loop of passes whose results a loss is given, as a teacher that was trained before?
  */
 static int is_fixed(const dlsh_examination *e, const dl_journal_row *pass, dl_module *m) {
-    const dl_journal_row *step;
     DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
     for (long i = 0; l && i < l->n; i++) {
         dl_source maker, writer;
         dlsh_tensor_places(l->entries[i].tensor, &maker, &writer);
         if (writer.file && !strcmp(writer.file, pass->file) && dlsh_runs_in_loop(pass->file, writer.line, pass->line))
             return 0;
-        for (long k = 0; (step = dlsh_row_next(e, DL_DID_STEP, &k));) {
+        DLSH_EACH_ROW (step, e, DL_DID_STEP) {
             const dl_optimizer *o = step->till > pass->at ? dlsh_live_optimizer(e, step->what, NULL) : NULL;
             if (o && dlsh_optimizer_has(o, l->entries[i].tensor)) return 0;
         }
@@ -204,8 +197,7 @@ static int is_fixed(const dlsh_examination *e, const dl_journal_row *pass, dl_mo
 
 /* Does any training run within a node of the text? */
 static int trains_within(const dlsh_examination *e, const char *file, const dlsh_node *n) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (!strcmp(r->file, file) && dlsh_runs_within(file, r->line, n)) return 1;
     return 0;
 }
@@ -289,15 +281,13 @@ static void evaluated_in_training(dlsh_examination *e, const dl_journal_row *r, 
 }
 
 int dlsh_training_began(const dlsh_examination *e, const dl_journal_row *pass) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (pass->till > r->at) return 1;
     return 0;
 }
 
 static int is_evaluated(const dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         if (!r->training && r->what == e->net) return 1;
     return e->trainer != NULL;
 }
@@ -357,16 +347,14 @@ static void find_stale_averages(dlsh_examination *e, dl_module *m, long passes) 
         return;
     }
     dl_source at = dlsh_module_source(m);
-    dlsh_finding *f = dlsh_find_at(e, at.file, at.line, "momentum=0.1; or let the layer train");
-    if (!f) return;
-    dlsh_cause(f, "the averages of batchnorm never change: in evaluation it does not normalise");
-    dlsh_evidence(f, "after %ld passes in training mode their means are 0 and their variances 1, as they began",
-                  passes);
+    dlsh_found(e, at.file, at.line, "momentum=0.1; or let the layer train",
+               "the averages of batchnorm never change: in evaluation it does not normalise\n"
+               "after %ld passes in training mode their means are 0 and their variances 1, as they began",
+               passes);
 }
 
 static void look_at_averages(dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         dl_module *m = r->training && r->grad && r->count > 2 ? dlsh_live_net(e, r->what, NULL) : NULL;
         if (m && dlsh_is_trained(e, r)) find_stale_averages(e, m, r->count);
     }
@@ -387,22 +375,20 @@ static int see_dropping_always(void *ctx, const char *file, const dlsh_node *n,
                                DLSH_UNUSED const dlsh_node *const *within, DLSH_UNUSED int depth) {
     dlsh_examination *e = ctx;
     if (!drops_always(e, file, n) || !dlsh_has_history_at(e, file, n->span.line)) return 0;
-    dlsh_finding *f = dlsh_find_at(e, file, n->span.line,
-                                   strstr(n->kids[0]->text, "attention")
-                                       ? "a share that the mode decides: dropout_p=(self.training ? 0.1 : 0.0)"
-                                       : "a layer `dropout`, which eval() switches off, or training=m.training");
-    if (!f) return 0;
-    dlsh_cause(f, "%s drops units in evaluation, too: it is called without the mode of the net", n->kids[0]->text);
-    dlsh_evidence(f, "the function does not know the mode of a net; nets are run without gradients, too, as for an "
-                     "evaluation");
+    dlsh_found(
+        e, file, n->span.line,
+        strstr(n->kids[0]->text, "attention") ? "a share that the mode decides: dropout_p=(self.training ? 0.1 : 0.0)"
+                                              : "a layer `dropout`, which eval() switches off, or training=m.training",
+        "%s drops units in evaluation, too: it is called without the mode of the net\n"
+        "the function does not know the mode of a net; nets are run without gradients, too, as for an evaluation",
+        n->kids[0]->text);
     return 0;
 }
 
 /* A function that drops units, run in training, with nets that are evaluated, too. */
 static void find_plain_dropout(dlsh_examination *e) {
-    const dl_journal_row *r;
     int evaluated = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) evaluated |= !r->grad && dlsh_training_began(e, r);
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) evaluated |= !r->grad && dlsh_training_began(e, r);
     if (evaluated) dlsh_each_node(see_dropping_always, e);
 }
 
@@ -430,8 +416,7 @@ static int repeats_call(const dlsh_node *call, const dlsh_node *const *within, i
 
 /* Does no loss come from what a line computes? */
 static int is_of_no_loss(const dlsh_examination *e, const char *file, int line) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (strcmp(r->file, file) != 0 || dlsh_comes_from(e, file, r->line, line)) return 0;
     return 1;
 }
@@ -489,17 +474,15 @@ static int is_switched_elsewhere(const dl_source *at) {
 
 /* A net whose forward drops units itself, in evaluation mode, too. */
 static void find_dropout_in_forward(dlsh_examination *e) {
-    const dl_journal_row *r, *evaluated = NULL;
-    for (long i = 0; e->probe.net && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    const dl_journal_row *evaluated = NULL;
+    DLSH_EACH_ROW_WHILE (e->probe.net, r, e, DL_DID_FORWARD)
         if (r->what == e->net && !r->training && !r->grad && dlsh_training_began(e, r)) evaluated = r;
     dl_source by;
     if (!evaluated || !dlsh_find_chosen_by_chance(e, &by) || is_switched_elsewhere(&by)) return;
-    dlsh_finding *f =
-        dlsh_find_at(e, by.file, by.line, "a layer `dropout`, which eval() switches off, or `if training`");
-    if (!f) return;
-    dlsh_cause(f, "the net drops units in evaluation mode, too");
-    dlsh_evidence(
-        f, "tried twice on the same samples, it gives other results: this line chooses at random; line %d evaluates it",
+    dlsh_found(
+        e, by.file, by.line, "a layer `dropout`, which eval() switches off, or `if training`",
+        "the net drops units in evaluation mode, too\n"
+        "tried twice on the same samples, it gives other results: this line chooses at random; line %d evaluates it",
         evaluated->line);
 }
 
@@ -513,21 +496,18 @@ static void find_own_dropout(dlsh_examination *e) {
         is_switched_elsewhere(&by))
         return;
     const int set = has_switch(fn);
-    dlsh_finding *f = dlsh_find_at(e, v.file, set ? v.call->span.line : by.line,
-                                   set ? "tell the function that it is an evaluation, as train=false"
-                                       : "only in training: an argument that says so, or a net with a layer dropout");
-    if (!f) return;
-    dlsh_cause(f, "%s drops units in evaluation, too", v.function);
-    dlsh_evidence(f,
-                  "tried twice on the same samples, it gives other results: %s:%d chooses at random; %s:%d calls it "
-                  "for an evaluation",
-                  by.file, by.line, v.file, v.call->span.line);
+    dlsh_found(e, v.file, set ? v.call->span.line : by.line,
+               set ? "tell the function that it is an evaluation, as train=false"
+                   : "only in training: an argument that says so, or a net with a layer dropout",
+               "%s drops units in evaluation, too\n"
+               "tried twice on the same samples, it gives other results: %s:%d chooses at random; %s:%d calls it for "
+               "an evaluation",
+               v.function, by.file, by.line, v.file, v.call->span.line);
 }
 
 /* A net with dropout or batch norm that is trained no more, and makes the targets of another one in training mode. */
 static void find_noisy_targets(dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         const char *name = "the net";
         dl_module *m = r->training && !r->grad && dlsh_training_began(e, r) ? dlsh_live_net(e, r->what, &name) : NULL;
         const char *kind = m ? differs_in(m, r) : NULL;
@@ -536,10 +516,9 @@ static void find_noisy_targets(dlsh_examination *e) {
 }
 
 dl_status dlsh_check_modes(dlsh_examination *e) {
-    const dl_journal_row *r;
     long passes = 0;
     find_noisy_targets(e);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         const char *name = "the net";
         dl_module *m = dlsh_live_net(e, r->what, &name);
         const char *kind = m ? differs_in(m, r) : NULL;

@@ -108,19 +108,16 @@ static void judge_places(dlsh_examination *e, const dlsh_trial *a, const dlsh_tr
     for (size_t i = 0; i < DLSH_COUNT(causes) && by < 0; i++) by = last_of(a, first, causes[i]);
     const dl_recorded *c = &a->calls[by < 0 ? first : by];
     const int name = (int)strcspn(c->layer, ".");
-    dlsh_finding *f = dlsh_find_at(
+    dlsh_found(
         e, dlsh_call_file(c), line_of_mask(c),
         name ? dlsh_kept(e, "is_causal=true in the call of %.*s, or a mask that hides later places", name, c->layer)
-             : "hide later places: is_causal=true, or a mask; triu(ones(t, t), diagonal=1) is 1 where none may look");
-    if (!f) return;
-    dlsh_cause(f, "places see later ones, their targets among them: %s lets them", c->op);
-    dlsh_evidence(f,
-                  "targets are the next elements of the input; with another last element the results of earlier places "
-                  "change, first in %s%s%s (line %d)%s%s",
-                  a->calls[first].op, *a->calls[first].layer ? " of layer " : "", a->calls[first].layer,
-                  dlsh_call_line(&a->calls[first]),
-                  line_of_mask(c) == dlsh_call_line(c) ? "" : "; this line makes the mask of ",
-                  line_of_mask(c) == dlsh_call_line(c) ? "" : c->op);
+             : "hide later places: is_causal=true, or a mask; triu(ones(t, t), diagonal=1) is 1 where none may look",
+        "places see later ones, their targets among them: %s lets them\n"
+        "targets are the next elements of the input; with another last element the results of earlier places change, "
+        "first in %s%s%s (line %d)%s%s",
+        c->op, a->calls[first].op, *a->calls[first].layer ? " of layer " : "", a->calls[first].layer,
+        dlsh_call_line(&a->calls[first]), line_of_mask(c) == dlsh_call_line(c) ? "" : "; this line makes the mask of ",
+        line_of_mask(c) == dlsh_call_line(c) ? "" : c->op);
 }
 
 /* ---------------------------------------------------------------- targets that are the inputs */
@@ -128,11 +125,11 @@ static void judge_places(dlsh_examination *e, const dlsh_trial *a, const dlsh_tr
 /* x, y: the inputs and the targets in the text. */
 static void find_unshifted(dlsh_examination *e, const char *file, const dlsh_node *x, const dlsh_node *y, int used) {
     const dlsh_node *made = dlsh_apart(file, y, x);
-    dlsh_finding *f = dlsh_find_at(e, file, made ? made->span.line : used,
-                                   "targets one place later: x = ids[i:i + n], y = ids[i + 1:i + n + 1]");
-    if (!f) return;
-    dlsh_cause(f, "targets are the inputs themselves: the net learns to copy them");
-    dlsh_evidence(f, "all elements are equal, place by place (seen at line %d); next elements were not taken", used);
+    dlsh_found(e, file, made ? made->span.line : used,
+               "targets one place later: x = ids[i:i + n], y = ids[i + 1:i + n + 1]",
+               "targets are the inputs themselves: the net learns to copy them\n"
+               "all elements are equal, place by place (seen at line %d); next elements were not taken",
+               used);
 }
 
 /* The field y of the samples that a function makes. */
@@ -171,9 +168,8 @@ static int embeds(dlsh_pass p, const dl_journal_value *targets) {
 
 /* Is what a net was given last, or what was embedded in the pass, the targets? *x: it, in the text. */
 static int is_given(const dlsh_examination *e, dlsh_pass p, const dl_journal_value *targets, const dlsh_node **x) {
-    const dl_journal_row *r;
     const int given = embeds(p, targets);
-    for (long i = 0; given < 2 && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW_WHILE (given < 2, r, e, DL_DID_FORWARD)
         if (r->grad && r->ndim == 2 && r->shape[1] > 2 && are_alike(&r->x, targets)) {
             const dlsh_node *call = dlsh_call_of_net_at(e, r->file, r->line);
             *x = call ? call->kids[1] : NULL;
@@ -184,8 +180,7 @@ static int is_given(const dlsh_examination *e, dlsh_pass p, const dl_journal_val
 
 /* Of a loop: a loss that has the elements of the input for its targets. */
 static void look_at_loops(dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         const dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = 0; k < p.n && r->count > 3; k++) {
             const dl_journal_node *loss = &p.at[k];
@@ -253,8 +248,7 @@ static int has_target_each(const dlsh_examination *e, long places) {
 
 /* How many places the sequences have that nets were trained with; 0: not known. */
 static long trained_places(const dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         if (r->grad && r->ndim == 2 && r->count > 3 && dlsh_is_trained(e, r)) return r->shape[1];
     return 0;
 }
@@ -317,9 +311,8 @@ static int leaves_some_out(const dl_journal_node *n) {
 
 /* Are so many rows of scores those of all places of a batch, as far as the batches of nets are known? */
 static int is_of_places(const dlsh_examination *e, long rows, long places) {
-    const dl_journal_row *r;
     int known = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         if (!r->grad || r->ndim != 2 || r->shape[1] != places) continue;
         if (r->x.ndim == 2 && (rows == r->shape[0] * places || rows == r->x.shape[0] * places)) return 1;
         known = 1;
@@ -337,13 +330,11 @@ static void look_at_padding(dlsh_examination *e, dlsh_pass p, const dl_tensor *x
         if (!dlsh_op_is(n, "cross_entropy|nll_picked") || n->out.ndim || strstr(n->attrs, ignored)) continue;
         if (leaves_some_out(n)) continue;
         if (!is_of_places(e, rows, dl_shape(x)[1]) || (n->nin > 2 && n->in[2].there && n->in[2].zeros)) continue;
-        dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "ignore_index= of the padding's label, or a mask");
-        if (!f) return;
-        dlsh_cause(f, "the padding counts in the loss: %.0f %% of all places are padding", 100 * pad->share);
-        dlsh_evidence(f,
-                      "rows of the input end in token %.0f, whose target is always %.0f; the loss takes all %ld places "
-                      "of a row, so that always saying %.0f is right for most of them",
-                      pad->token, pad->label, dl_shape(x)[1], pad->label);
+        dlsh_found(e, n->file, n->line, "ignore_index= of the padding's label, or a mask",
+                   "the padding counts in the loss: %.0f %% of all places are padding\n"
+                   "rows of the input end in token %.0f, whose target is always %.0f; the loss takes all %ld "
+                   "places of a row, so that always saying %.0f is right for most of them",
+                   100 * pad->share, pad->token, pad->label, dl_shape(x)[1], pad->label);
     }
 }
 
@@ -358,19 +349,17 @@ static void look_at_mask(dlsh_examination *e, dlsh_pass p, const dl_tensor *x, c
         long places = 1;
         for (int d = 0; d < v->ndim; d++) places *= v->shape[d];
         if (places % dl_shape(x)[1] || fabs(pad->share - 0.5) < 0.12 || fabs(v->mean - pad->share) > 0.08) continue;
-        dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "the mask of the places that are no padding");
-        if (!f) return;
-        dlsh_cause(f, "the mask is the wrong way round: the loss is of the padding alone");
-        dlsh_evidence(f, "it keeps %.0f %% of the places, and %.0f %% of all are padding", 100 * v->mean,
-                      100 * pad->share);
+        dlsh_found(e, n->file, n->line, "the mask of the places that are no padding",
+                   "the mask is the wrong way round: the loss is of the padding alone\n"
+                   "it keeps %.0f %% of the places, and %.0f %% of all are padding",
+                   100 * v->mean, 100 * pad->share);
     }
 }
 
 static void find_padded_loss(dlsh_examination *e, const dl_tensor *x) {
-    const dl_journal_row *r;
     padding pad;
     if (!padded(e, x, &pad)) return;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         look_at_padding(e, dlsh_pass_of(r, 1), x, &pad), look_at_mask(e, dlsh_pass_of(r, 1), x, &pad);
 }
 

@@ -134,13 +134,10 @@ static void look_at_part(dlsh_examination *e, const dl_journal_row *r, const par
     if (find_cut_rest(e, r, last) || dlsh_was_found(e, "parameters and optimizers", "the penalty on weights")) return;
     const char *file = last->at->file;
     const int made = dlsh_line_of_factor(e, file, dlsh_statement_at(file, last->at->line), last->factor);
-    dlsh_finding *f =
-        dlsh_find_at(e, file, made ? made : last->at->line, "a much smaller factor, so that both parts become smaller");
-    if (!f) return;
-    dlsh_cause(f, "one part of the loss, with the factor %.4g, outweighs the rest: it alone becomes small",
-               last->factor);
-    dlsh_evidence(f, "in %ld passes that part (line %d) went from %.3g to %.3g, the rest of the loss from %.4g to %.4g",
-                  r->count, last->at->line, first->value, last->value, rest, left);
+    dlsh_found(e, file, made ? made : last->at->line, "a much smaller factor, so that both parts become smaller",
+               "one part of the loss, with the factor %.4g, outweighs the rest: it alone becomes small\n"
+               "in %ld passes that part (line %d) went from %.3g to %.3g, the rest of the loss from %.4g to %.4g",
+               last->factor, r->count, last->at->line, first->value, last->value, rest, left);
 }
 
 /* Does a part compare results with targets, whatever is done to the differences? */
@@ -166,16 +163,11 @@ static void look_at_faint_part(dlsh_examination *e, const dl_journal_row *r, con
     if (has_moved(dlsh_pass_of(r, 0), dlsh_pass_of(r, 1), last->at)) return;
     const char *file = last->at->file;
     const int made = dlsh_line_of_factor(e, file, dlsh_statement_at(file, last->at->line), last->factor);
-    dlsh_finding *f =
-        dlsh_find_at(e, file, made ? made : last->at->line, "a factor with which both parts count: about 1, or larger");
-    if (!f) return;
-    dlsh_cause(f, "one part of the loss counts for almost nothing, with the factor %.3g: it is not learned",
-               last->factor);
-    dlsh_evidence(
-        f,
-        "in %ld passes that part (line %d) went from %.3g to %.3g before the factor, the rest of the loss from "
-        "%.4g to %.4g",
-        r->count, last->at->line, first->value, last->value, rest, left);
+    dlsh_found(e, file, made ? made : last->at->line, "a factor with which both parts count: about 1, or larger",
+               "one part of the loss counts for almost nothing, with the factor %.3g: it is not learned\n"
+               "in %ld passes that part (line %d) went from %.3g to %.3g before the factor, the rest of the loss from "
+               "%.4g to %.4g",
+               last->factor, r->count, last->at->line, first->value, last->value, rest, left);
 }
 
 /* ---------------------------------------------------------------- a mean beside a sum */
@@ -244,19 +236,13 @@ static void look_at_reductions(dlsh_examination *e, dlsh_pass p) {
         if (!a.of || !b.of || a.averaged < MANY || a.summed > 1 || b.summed < 2 || b.averaged > 1) continue;
         const dl_journal_node *variance = exp_in(p, b.of, 0);
         if (!is_noise(variance) || exp_in(p, a.of, 0)) continue;
-        dlsh_finding *f =
-            dlsh_find_at(e, a.of->file, a.of->line,
-                         "the same for both parts: the sum over the elements of a sample, and the mean over samples");
-        if (!f) return;
-        dlsh_cause(f,
-                   "a part of the loss is a mean over the elements of a sample, the divergence beside it a sum: that "
-                   "outweighs it %.0f times",
-                   a.averaged);
-        dlsh_evidence(
-            f,
-            "line %d takes the mean over %.0f elements, line %d the sum over %.0f; variances are %.3g on average, "
-            "deviation %.2g: codes are noise, and what is rebuilt does not depend on the input",
-            a.of->line, a.averaged, b.of->line, b.summed, variance->out.mean, variance->out.std);
+        dlsh_found(e, a.of->file, a.of->line,
+                   "the same for both parts: the sum over the elements of a sample, and the mean over samples",
+                   "a part of the loss is a mean over the elements of a sample, the divergence beside it a sum: "
+                   "that outweighs it %.0f times\n"
+                   "line %d takes the mean over %.0f elements, line %d the sum over %.0f; variances are %.3g on "
+                   "average, deviation %.2g: codes are noise, and what is rebuilt does not depend on the input",
+                   a.averaged, a.of->line, a.averaged, b.of->line, b.summed, variance->out.mean, variance->out.std);
     }
 }
 
@@ -308,16 +294,14 @@ static void look_at_sizes(dlsh_examination *e, dlsh_pass p, dlsh_pass q) {
         for (int k = 0; k < 2; k++) {
             if (part_of(q, side[!k], &factor) && fabs(factor.factor) < 1) continue;
             const double last = outweighs(q, n, k), first = last > TIMES ? outweighs(p, &p.at[i], k) : 0;
-            dlsh_finding *f = first > TIMES ? dlsh_find_at(e, side[k]->file, side[k]->line,
-                                                           "bring both to one size: divide the targets by their "
-                                                           "deviation, or give the larger part a small factor")
-                                            : NULL;
-            if (!f) continue;
-            dlsh_cause(f, "one part of the loss outweighs another one, which counts for nothing");
-            dlsh_evidence(f,
-                          "what both are computed from gets gradients %.2g times as large from this part as from that "
-                          "of line %d, in the last pass still %.2g times",
-                          first, side[!k]->line, last);
+            if (first > TIMES)
+                dlsh_found(e, side[k]->file, side[k]->line,
+                           "bring both to one size: divide the targets by their "
+                           "deviation, or give the larger part a small factor",
+                           "one part of the loss outweighs another one, which counts for nothing\n"
+                           "what both are computed from gets gradients %.2g times as large from this part as from that "
+                           "of line %d, in the last pass still %.2g times",
+                           first, side[!k]->line, last);
         }
     }
 }
@@ -331,8 +315,7 @@ static int has_largest_factor(const part *all, int n, int k) {
 
 dl_status dlsh_check_terms(dlsh_examination *e) {
     enum { PARTS = 8 };
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         part a[PARTS], b[PARTS];
         const dlsh_pass p = dlsh_pass_of(r, 0), q = dlsh_pass_of(r, 1);
         if (r->count < PASSES || !p.n || !q.n) continue;

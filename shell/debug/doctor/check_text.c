@@ -30,21 +30,17 @@ static int see_scaling(void *ctx, const char *file, const dlsh_node *n, const dl
 }
 
 static void find_never_unscaled(dlsh_examination *e, const scaling *s) {
-    const dl_journal_row *r;
-    for (long i = 0; !s->step && !s->unscale && (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+    DLSH_EACH_ROW_WHILE (!s->step && !s->unscale, r, e, DL_DID_STEP) {
         if (strcmp(r->file, s->file) != 0) continue;
-        dlsh_finding *f =
-            dlsh_find_at(e, r->file, r->line, "g.step(o), which divides by the scale, in place of o.step()");
-        if (!f) continue;
-        dlsh_cause(f, "steps use the gradients of a loss that is scaled: nothing divides them by the scale");
-        dlsh_evidence(f, "line %d scales the loss; %ld steps, and neither unscale_ nor step of the scaler", s->scale,
-                      r->count);
+        dlsh_found(e, r->file, r->line, "g.step(o), which divides by the scale, in place of o.step()",
+                   "steps use the gradients of a loss that is scaled: nothing divides them by the scale\n"
+                   "line %d scales the loss; %ld steps, and neither unscale_ nor step of the scaler",
+                   s->scale, r->count);
     }
 }
 
 static void find_clipped_scaled(dlsh_examination *e, const scaling *s) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_CLIP, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_CLIP) {
         if (strcmp(r->file, s->file) != 0 || r->line < s->scale || (s->unscale && s->unscale < r->line)) continue;
         dlsh_finding *f = dlsh_find_at(e, r->file, r->line, "g.unscale_(o) before the clipping");
         if (!f) continue;
@@ -154,11 +150,10 @@ static int see_average(void *ctx, const char *file, const dlsh_node *n, const dl
     if (!(fabs(a.own + a.other - 1) < 1e-6)) return 0;
     s->seen++;
     if (!(a.own > 0 && a.own <= 0.1)) return 0;
-    dlsh_finding *f =
-        dlsh_find_at(s->e, file, n->span.line, "decay * average + (1 - decay) * new, with a decay such as 0.999");
-    if (!f) return 0;
-    dlsh_cause(f, "the average has its decay reversed: it follows the newest weights alone");
-    dlsh_evidence(f, "each update keeps %.3g of the average and takes %.3g of what is new", a.own, a.other);
+    dlsh_found(s->e, file, n->span.line, "decay * average + (1 - decay) * new, with a decay such as 0.999",
+               "the average has its decay reversed: it follows the newest weights alone\n"
+               "each update keeps %.3g of the average and takes %.3g of what is new",
+               a.own, a.other);
     return 0;
 }
 
@@ -209,11 +204,11 @@ static int see_hook(void *ctx, const char *file, const dlsh_node *n, const dlsh_
     if (!fn || fn->kind != DLSH_N_FN || fn->nkids < 2) return 0;
     const dlsh_node *back = dlsh_last_return(fn);
     if (!back || !back->nkids || !back->kids[0] || sign_of(e, file, back->kids[0], fn->kids[0]->text) >= 0) return 0;
-    dlsh_finding *f = dlsh_find_at(e, file, back->span.line, "return the gradient with its sign");
+    dlsh_finding *f = dlsh_found(e, file, back->span.line, "return the gradient with its sign",
+                                 "a hook turns gradients round: each step makes the error larger\n"
+                                 "the function that the hook of line %d calls returns its argument with the other sign",
+                                 n->span.line);
     if (!f) return 0;
-    dlsh_cause(f, "a hook turns gradients round: each step makes the error larger");
-    dlsh_evidence(f, "the function that the hook of line %d calls returns its argument with the other sign",
-                  n->span.line);
     if (!is_of_parameter(e, file, of)) dlsh_only_note(e, f); /* as domains are made alike */
     return 0;
 }

@@ -65,15 +65,14 @@ static int see_seeding(void *ctx, const char *file, const dlsh_node *n, const dl
 
 /* Units, or parts, that were made one by one and began with the same random numbers. Was it found? */
 static int is_seeded_again(dlsh_examination *e, const char *what) {
-    const dl_journal_row *r;
     dl_source at;
     if (!dlsh_each_node(see_seeding, &at)) return 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (!strcmp(r->file, at.file) && !dlsh_is_before_loop(at.file, at.line, r->line)) return 0;
-    dlsh_finding *f = dlsh_find_at(e, at.file, at.line, "seed once, before all of them");
-    if (!f) return 1;
-    dlsh_cause(f, "%s are the same: the random numbers are seeded anew for each of them", what);
-    dlsh_evidence(f, "with the same seed each begins with the same numbers, and gets the same gradient");
+    dlsh_found(e, at.file, at.line, "seed once, before all of them",
+               "%s are the same: the random numbers are seeded anew for each of them\n"
+               "with the same seed each begins with the same numbers, and gets the same gradient",
+               what);
     return 1;
 }
 
@@ -151,12 +150,11 @@ static void look_at_twins(dlsh_examination *e, dlsh_pass p) {
             const dl_source made = dlsh_weight_source(e, &p.at[k]);
             dl_source c = {made.file, made.line};
             if (!dlsh_each_node(see_copy, &c) && is_seeded_again(e, dlsh_kept(e, "%s and %s", name, other))) return;
-            dlsh_finding *f = dlsh_find_at(e, c.file, c.line, "make each anew, with random numbers of its own");
-            if (!f) return;
-            dlsh_cause(f, "%s and %s began alike and get the same gradient: these parts stay copies of each other",
-                       name, other);
-            dlsh_evidence(f, "they had the same numbers and gradients of %.3g in the first pass, and are equal still",
-                          v->gradient);
+            if (!dlsh_found(e, c.file, c.line, "make each anew, with random numbers of its own",
+                            "%s and %s began alike and get the same gradient: these parts stay copies of each other\n"
+                            "they had the same numbers and gradients of %.3g in the first pass, and are equal still",
+                            name, other, v->gradient))
+                return;
             dlsh_mark_effects(e, "gradients get through"); /* as that of a gate between equal answers */
             return;
         }
@@ -184,13 +182,11 @@ static void look_at_columns(dlsh_examination *e, dlsh_pass p, const dl_journal_n
         dl_tensor *w = v->std <= 1e-6 * fabs(v->mean) ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
         if (!w || dl_ndim(w) != 2 || units_alike(w, 0) || !units_alike(w, 1) || !dlsh_is_being_trained(e, w)) continue;
         const dl_source set = dlsh_set_at(e, p, v), at = set.file ? set : v->made;
-        dlsh_finding *f = dlsh_find_at(e, at.file, at.line, "begin with random numbers, such as randn(n, m) * 0.1");
-        if (!f) continue;
-        dlsh_cause(f, "all columns of %s are the same: they began alike, so that they get the same gradient", name);
-        dlsh_evidence(f,
-                      "its %ld columns began with %.3g; line %d uses them, and they are equal still: together they "
-                      "do what one could",
-                      v->shape[1], v->mean, n->line);
+        dlsh_found(e, at.file, at.line, "begin with random numbers, such as randn(n, m) * 0.1",
+                   "all columns of %s are the same: they began alike, so that they get the same gradient\n"
+                   "its %ld columns began with %.3g; line %d uses them, and they are equal still: together they do "
+                   "what one could",
+                   name, v->shape[1], v->mean, n->line);
     }
 }
 
@@ -216,26 +212,22 @@ static void look_at_twin_units(dlsh_examination *e, const dl_journal_row *r, dls
         const dl_source of = *n->layer_file ? (dl_source){n->layer_file, n->layer_line} : v->made;
         const dl_source made = dlsh_constant_in_net(name, of);
         const dl_source set = dlsh_set_at(e, p, v), at = set.file ? set : made;
-        dlsh_finding *f = dlsh_find_at(e, at.file, at.line,
-                                       "begin with random numbers that differ, in what tells the units apart at least, "
-                                       "as the means of components");
-        if (!f) return;
-        dlsh_cause(f, "%ld of %ld units of %s are the same: they began alike and get the same gradient", v->twins,
-                   v->units, name);
-        dlsh_evidence(
-            f,
-            "in the first pass (line %d) each of them has the numbers and the gradient of another one, in the "
-            "last one looked at %ld still; together they do what fewer could",
-            r->line, then->twins);
+        if (!dlsh_found(e, at.file, at.line,
+                        "begin with random numbers that differ, in what tells the units apart at least, "
+                        "as the means of components",
+                        "%ld of %ld units of %s are the same: they began alike and get the same gradient\n"
+                        "in the first pass (line %d) each of them has the numbers and the gradient of another one, in "
+                        "the last one looked at %ld still; together they do what fewer could",
+                        v->twins, v->units, name, r->line, then->twins))
+            return;
         dlsh_mark_effects(e, "gradients get through");
     }
 }
 
 dl_status dlsh_check_symmetry(dlsh_examination *e) {
-    const dl_journal_row *r;
     long nodes = 0, weights = 0;
     int unit;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         dlsh_pass p = dlsh_pass_of(r, 0);
         for (long k = p.n - 1; k >= 0; k--) look_at_weight(e, p, &p.at[k]), look_at_columns(e, p, &p.at[k]);
         look_at_twins(e, p);
@@ -450,17 +442,17 @@ static void look_at_unit(dlsh_examination *e, const dl_journal_row *r, const dl_
 static void look_at_dropout(dlsh_examination *e, const dl_journal_node *n) {
     const char *at = strstr(n->op, "dropout") ? strstr(n->attrs, "p=") : NULL;
     const double p = at ? strtod(at + strlen("p="), NULL) : 0;
-    dlsh_finding *f = p >= 0.9 ? dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), "p from 0.1 to 0.5") : NULL;
-    if (!f) return;
-    dlsh_cause(f, "dropout takes away %.3g %% of the units: almost nothing of the input gets through", 100 * p);
-    dlsh_evidence(f, "p is the probability that an element becomes zero, not that it stays");
+    if (p >= 0.9)
+        dlsh_found(e, dlsh_node_file(n), dlsh_node_line(n), "p from 0.1 to 0.5",
+                   "dropout takes away %.3g %% of the units: almost nothing of the input gets through\n"
+                   "p is the probability that an element becomes zero, not that it stays",
+                   100 * p);
 }
 
 dl_status dlsh_check_units(dlsh_examination *e) {
-    const dl_journal_row *r;
     long nodes = 0, nans = 0;
     double dead = 0, slope = 1;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = p.n - 1; k >= 0; k--) look_at_dropout(e, &p.at[k]); /* what is dropped looks dead */
         for (long k = p.n - 1; k >= 0; k--) {
@@ -782,10 +774,9 @@ static void look_at_depth(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
 }
 
 dl_status dlsh_check_depth(dlsh_examination *e) {
-    const dl_journal_row *r;
     if (dlsh_was_found(e, "initial weights differ", "") || dlsh_was_found(e, "sign and floor of the loss", ""))
         return DL_OK;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         for (int last = 0; last < 2 && !e->bad; last++) look_at_depth(e, r, dlsh_pass_of(r, last));
     return DL_OK;
 }

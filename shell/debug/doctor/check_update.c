@@ -20,8 +20,8 @@ typedef struct steps {
 } steps;
 
 static const dl_journal_row *last_row(const dlsh_examination *e, dl_journal_kind kind, const void *what) {
-    const dl_journal_row *r, *found = NULL;
-    for (long i = 0; (r = dlsh_row_next(e, kind, &i));)
+    const dl_journal_row *found = NULL;
+    DLSH_EACH_ROW (r, e, kind)
         if ((!what || r->what == what) && (!found || r->till > found->till)) found = r;
     return found;
 }
@@ -168,20 +168,18 @@ static int scheduled(dlsh_examination *e, const steps *s) {
     double share = mean_rate(s);
     if (s->row->count < 8 || share > 0.08 || s->row->low == s->row->high) return 0;
     const int inner = s->rate && !s->t && is_in_inner_loop(s->file, s->line), batches = counts_batches(s);
-    dlsh_finding *f = dlsh_find_at(
-        e, s->file, s->rate ? s->line : schedule_line(e, s),
-        inner     ? "step it once an epoch, behind the loop over batches, or give it the number "
-                    "of all steps, epochs * batches"
-        : batches ? "schedule(..., by=\"epoch\") counts epochs; or let the schedule last as long as the training"
-                  : "let the schedule last as long as the training");
-    if (!f) return 1;
-    dlsh_cause(f, "the schedule keeps the learning rate near 0 for most of the training%s",
+    dlsh_found(e, s->file, s->rate ? s->line : schedule_line(e, s),
+               inner     ? "step it once an epoch, behind the loop over batches, or give it the number "
+                           "of all steps, epochs * batches"
+               : batches ? "schedule(..., by=\"epoch\") counts epochs; or let the schedule last as long as the training"
+                         : "let the schedule last as long as the training",
+               "the schedule keeps the learning rate near 0 for most of the training%s\n"
+               "from %.3g to %.3g; over %ld steps it was %.2g of its largest value on average%s%s",
                inner     ? ": it is stepped after each batch, as if each were an epoch"
                : batches ? ": a trainer steps it after each batch"
-                         : "");
-    dlsh_evidence(f, "from %.3g to %.3g; over %ld steps it was %.2g of its largest value on average%s%s", s->row->first,
-                  s->row->last, s->row->count, share, s->t ? ": " : "",
-                  s->t && dl_trainer_schedule(s->t) ? dl_schedule_text(dl_trainer_schedule(s->t)) : "");
+                         : "",
+               s->row->first, s->row->last, s->row->count, share, s->t ? ": " : "",
+               s->t && dl_trainer_schedule(s->t) ? dl_schedule_text(dl_trainer_schedule(s->t)) : "");
     return 1;
 }
 
@@ -190,11 +188,11 @@ static int stays_zero(dlsh_examination *e, const steps *s) {
     const dlsh_node *by = s->row->high == 0 ? rate_returned(e, s) : NULL;
     if (!by) return 0;
     const int whole = dlsh_script_has(e, s->file, by->span.line, "//");
-    dlsh_finding *f = dlsh_find_at(e, s->file, by->span.line,
-                                   whole ? "divide by /, which keeps fractions" : "a rate above 0 for these steps");
-    if (!f) return 1;
-    dlsh_cause(f, "the schedule gives a learning rate of 0%s", whole ? ": // rounds the quotient down" : "");
-    dlsh_evidence(f, "it was 0 at all %ld steps: the weights have not changed", s->row->count);
+    dlsh_found(e, s->file, by->span.line,
+               whole ? "divide by /, which keeps fractions" : "a rate above 0 for these steps",
+               "the schedule gives a learning rate of 0%s\n"
+               "it was 0 at all %ld steps: the weights have not changed",
+               whole ? ": // rounds the quotient down" : "", s->row->count);
     return 1;
 }
 
@@ -204,11 +202,10 @@ static int not_risen(dlsh_examination *e, const steps *s) {
     dl_schedule *by = s->t ? dl_trainer_schedule(s->t) : NULL;
     if (!by || fell(s->pass, 0.05) || dl_schedule_lr(by, 1, s->row->count - 1, 0, &factor)) return dl_error_clear(), 0;
     if (!(factor < 0.05) || !(s->row->last >= s->row->high)) return 0;
-    dlsh_finding *f = dlsh_find_at(e, s->file, schedule_line(e, s), "a warmup of a few hundred steps");
-    if (!f) return 1;
-    dlsh_cause(f, "the schedule has not let the learning rate rise: it is %.3g", s->row->last);
-    dlsh_evidence(f, "after %ld steps it is %.2g of the rate that was set: %s", s->row->count, factor,
-                  dl_schedule_text(by));
+    dlsh_found(e, s->file, schedule_line(e, s), "a warmup of a few hundred steps",
+               "the schedule has not let the learning rate rise: it is %.3g\n"
+               "after %ld steps it is %.2g of the rate that was set: %s",
+               s->row->last, s->row->count, factor, dl_schedule_text(by));
     return 1;
 }
 
@@ -218,11 +215,10 @@ static int reversed_betas(dlsh_examination *e, const steps *s) {
     double first = 0, second = 1;
     if (!at || sscanf(at, "betas=[%lf, %lf", &first, &second) != 2 || first <= second || first < 0.98) return 0;
     const dl_source made = dlsh_optimizer_source(s->o);
-    dlsh_finding *f = dlsh_find_at(e, made.file, made.line, "betas=[0.9, 0.999]");
-    if (!f) return 1;
-    dlsh_cause(f, "betas are the wrong way round: the average of gradients is longer than that of their squares");
-    dlsh_evidence(f, "gradients are averaged over some %.0f steps, their squares over %.0f", 1 / (1 - first),
-                  1 / (1 - second));
+    dlsh_found(e, made.file, made.line, "betas=[0.9, 0.999]",
+               "betas are the wrong way round: the average of gradients is longer than that of their squares\n"
+               "gradients are averaged over some %.0f steps, their squares over %.0f",
+               1 / (1 - first), 1 / (1 - second));
     return 1;
 }
 
@@ -291,16 +287,15 @@ static int shrank(dlsh_examination *e, const steps *s) {
     }
     if (!lost || 2 * lost < all) return 0;
     const dlsh_written given = option_of(e, s, "weight_decay");
-    dlsh_finding *f = dlsh_find_at(e, dlsh_optimizer_source(s->o).file, given.line,
-                                   apart ? "weight_decay from 1e-4 to 1e-2"
-                                         : "weight_decay from 1e-6 to 1e-4; or adamw, which keeps it apart from the "
-                                           "gradient");
+    dlsh_finding *f = dlsh_found(e, dlsh_optimizer_source(s->o).file, given.line,
+                                 apart ? "weight_decay from 1e-4 to 1e-2"
+                                       : "weight_decay from 1e-6 to 1e-4; or adamw, which keeps it apart from the "
+                                         "gradient",
+                                 "weight_decay=%.3g pulls the weights to 0 faster than the loss can hold them\n"
+                                 "%ld of %ld weights have shrunk, one from a size of %.3g to %.3g; at first the decay "
+                                 "of it was %.2g of each step, beside a gradient of %.2g",
+                                 decay, lost, all, before, after, decay * before, gradient);
     if (!f) return 1;
-    dlsh_cause(f, "weight_decay=%.3g pulls the weights to 0 faster than the loss can hold them", decay);
-    dlsh_evidence(f,
-                  "%ld of %ld weights have shrunk, one from a size of %.3g to %.3g; at first the decay of it was %.2g "
-                  "of each step, beside a gradient of %.2g",
-                  lost, all, before, after, decay * before, gradient);
     dlsh_tell_use(f, &given);
     mark_effects_of_decay(e);
     return 1;
@@ -356,15 +351,12 @@ static int group_stands_still(dlsh_examination *e, const steps *s) {
         if (dl_optimizer_group_get(s->o, dl_optimizer_group_of(s->o, i), 0, &lr)) return dl_error_clear(), 0;
         if (!strcmp(lr.name, "lr") && lr.f > 0) low = fmin(low, lr.f), high = fmax(high, lr.f);
     }
-    dlsh_finding *f = high > 1e5 * low
-                          ? dlsh_find_at(e, dlsh_optimizer_source(s->o).file, dlsh_optimizer_source(s->o).line,
-                                         "rates of groups within a factor of 1000, or lr=0")
-                          : NULL;
-    if (!f) return 0;
-    dlsh_cause(f, "the learning rate of a group, %.3g, is too small beside %.3g: its parameters stand still", low,
-               high);
-    dlsh_evidence(f, "an update of that group is %.2g of one of the others, at equal gradients", low / high);
-    return 1;
+    return high > 1e5 * low &&
+           dlsh_found(e, dlsh_optimizer_source(s->o).file, dlsh_optimizer_source(s->o).line,
+                      "rates of groups within a factor of 1000, or lr=0",
+                      "the learning rate of a group, %.3g, is too small beside %.3g: its parameters stand still\n"
+                      "an update of that group is %.2g of one of the others, at equal gradients",
+                      low, high, low / high) != NULL;
 }
 
 /* The root of a pass adds up at least so many samples; 0: it is a mean, or not known. */
@@ -444,12 +436,11 @@ static int too_large(dlsh_examination *e, const steps *s) {
 
 /* Then no rate is large enough. */
 static int no_gradient(dlsh_examination *e, const steps *s) {
-    dlsh_finding *f = s->pass ? dlsh_find_at(e, s->pass->file, s->pass->line,
-                                             "why zero W tells at which op the gradient of a parameter W ends")
-                              : NULL;
-    if (!f) return 1;
-    dlsh_cause(f, "all gradients are exactly 0: updates change nothing, whatever the rate");
-    dlsh_evidence(f, "after %ld steps the loss is %.4g, at first %.4g", s->row->count, s->pass->last, s->pass->first);
+    if (s->pass)
+        dlsh_found(e, s->pass->file, s->pass->line, "why zero W tells at which op the gradient of a parameter W ends",
+                   "all gradients are exactly 0: updates change nothing, whatever the rate\n"
+                   "after %ld steps the loss is %.4g, at first %.4g",
+                   s->row->count, s->pass->last, s->pass->first);
     return 1;
 }
 
@@ -474,15 +465,14 @@ static int too_small(dlsh_examination *e, const steps *s) {
     if (s->row->high > 0 && !(size_of_gradients(s->pass) > 0)) return no_gradient(e, s);
     if (dlsh_find_clipped_by_hand(e, s->pass) || dlsh_find_cut_by_hand(e, s->pass)) return 1;
     const dlsh_written lr = rate_of(e, s);
-    dlsh_finding *f = dlsh_find_at(
+    dlsh_finding *f = dlsh_found(
         e, s->file, lr.line,
         ratio > 0 ? dlsh_kept(e, "about %.1g: updates of a thousandth of the weights", 1e-3 * s->row->high / ratio)
-                  : "a rate above 0");
+                  : "a rate above 0",
+        "the learning rate, %.3g, is too small\n"
+        "updates are at most %.2g of the size of the weights; after %ld steps the loss is %.4g, at first %.4g",
+        s->row->last, ratio, s->row->count, s->pass ? s->pass->last : NAN, s->pass ? s->pass->first : NAN);
     if (!f) return 1;
-    dlsh_cause(f, "the learning rate, %.3g, is too small", s->row->last);
-    dlsh_evidence(
-        f, "updates are at most %.2g of the size of the weights; after %ld steps the loss is %.4g, at first %.4g",
-        ratio, s->row->count, s->pass ? s->pass->last : NAN, s->pass ? s->pass->first : NAN);
     dlsh_tell_use(f, &lr);
     return 1;
 }
@@ -504,10 +494,10 @@ static int (*const causes[])(dlsh_examination *, const steps *) = {
 
 /* The statement of the script that set the rate last, not the steps of a trainer with a schedule. */
 static const dl_journal_row *rate_set_for(const dlsh_examination *e, const dl_optimizer *o) {
-    const dl_journal_row *r, *step, *found = NULL;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_RATE, &i));) {
+    const dl_journal_row *found = NULL;
+    DLSH_EACH_ROW (r, e, DL_DID_RATE) {
         int of_step = r->what != o;
-        for (long k = 0; !of_step && (step = dlsh_row_next(e, DL_DID_STEP, &k));)
+        DLSH_EACH_ROW_WHILE (!of_step, step, e, DL_DID_STEP)
             of_step = step->what == o && step->line == r->line && !strcmp(step->file, r->file);
         if (!of_step && (!found || r->till > found->till)) found = r;
     }
@@ -516,9 +506,9 @@ static const dl_journal_row *rate_set_for(const dlsh_examination *e, const dl_op
 
 /* Of gradients of its parameters, or of what is not known. */
 static const dl_journal_row *clip_of(const dlsh_examination *e, const dl_optimizer *o) {
-    const dl_journal_row *r, *found = NULL;
+    const dl_journal_row *found = NULL;
     dl_optimizer *other;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_CLIP, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_CLIP) {
         int elsewhere = 0;
         for (int k = 0; (other = dlsh_optimizer_at(e, k, NULL)); k++) elsewhere |= dlsh_optimizer_has(other, r->what);
         if ((dlsh_optimizer_has(o, r->what) || !elsewhere) && (!found || r->till > found->till)) found = r;
@@ -547,17 +537,15 @@ static void examine(dlsh_examination *e, const dl_journal_row *r, dl_optimizer *
 /* Of an optimizer that stepped at several places the largest update comes first: of findings at one line the first
  * counts. */
 static int has_larger(const dlsh_examination *e, const dl_journal_row *than) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_STEP)
         if (r->what == than->what && r->empty < r->count && r->ratio[3] > than->ratio[3]) return 1;
     return 0;
 }
 
 dl_status dlsh_check_update(dlsh_examination *e) {
-    const dl_journal_row *r;
     long steps = 0, measured = 0;
     for (int larger = 0; larger < 2; larger++)
-        for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+        DLSH_EACH_ROW (r, e, DL_DID_STEP) {
             dl_optimizer *o = dlsh_live_optimizer(e, r->what, NULL);
             if (o && r->empty < r->count && has_larger(e, r) == larger) examine(e, r, o), measured++;
             if (!r->what && !larger) measured += dlsh_judge_own_update(e, r);

@@ -65,6 +65,17 @@ dlsh_finding *dlsh_find_at(dlsh_examination *e, const char *file, int line, cons
     return more;
 }
 
+dlsh_finding *dlsh_found(dlsh_examination *e, const char *file, int line, const char *remedy, const char *fmt, ...) {
+    char text[1024];
+    dlsh_finding *f = dlsh_find_at(e, file, line, remedy);
+    if (!f) return NULL;
+    DLSH_FORMATTED(fmt, vsnprintf(text, sizeof text, fmt, ap));
+    const int cause = (int)strcspn(text, "\n");
+    dlsh_cause(f, "%.*s", cause, text);
+    dlsh_evidence(f, "%s", text + cause + (text[cause] != 0));
+    return f;
+}
+
 const char *dlsh_kept(dlsh_examination *e, const char *fmt, ...) {
     char text[300];
     DLSH_FORMATTED(fmt, vsnprintf(text, sizeof text, fmt, ap));
@@ -74,6 +85,7 @@ const char *dlsh_kept(dlsh_examination *e, const char *fmt, ...) {
 }
 
 void dlsh_only_note(dlsh_examination *e, dlsh_finding *f) {
+    if (!f) return;
     f->note = 1;
     e->bad--, e->nnotes++;
 }

@@ -38,9 +38,12 @@ typedef struct dlsh_examination {
 
 /* A new finding of the check that runs at a place; NULL without memory, or where it was found already. */
 dlsh_finding *dlsh_find_at(dlsh_examination *e, const char *file, int line, const char *remedy);
+/* ... with its cause and its evidence, a newline between both. */
+dlsh_finding *dlsh_found(dlsh_examination *e, const char *file, int line, const char *remedy, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
 /* A text that lasts as long as findings do, as a remedy with figures; "" without memory. */
 const char *dlsh_kept(dlsh_examination *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* It may be meant: shown as a note. */
+/* It may be meant: shown as a note. f NULL: nothing happens. */
 void dlsh_only_note(dlsh_examination *e, dlsh_finding *f);
 /* Did a check that ran before find something, with that word in its cause? */
 int dlsh_was_found(const dlsh_examination *e, const char *check, const char *word);
@@ -59,6 +62,12 @@ typedef struct dlsh_pass {
 dl_status dlsh_read_journal(dlsh_examination *e);
 /* The next row of a kind from i on; NULL: there is none. *i is behind it. */
 const dl_journal_row *dlsh_row_next(const dlsh_examination *e, dl_journal_kind kind, long *i);
+/* ... behind another one; NULL: from the first. */
+const dl_journal_row *dlsh_row_behind(const dlsh_examination *e, dl_journal_kind kind, const dl_journal_row *r);
+/* A loop over the rows of a kind, and one that ends where a condition no longer holds. */
+#define DLSH_EACH_ROW(r, e, kind) DLSH_EACH_ROW_WHILE (1, r, e, kind)
+#define DLSH_EACH_ROW_WHILE(cond, r, e, kind)                                                                          \
+    for (const dl_journal_row *r = dlsh_row_behind(e, kind, NULL); r && (cond); r = dlsh_row_behind(e, kind, r))
 /* The loss that the training of passes began with, the last one at that place. */
 double dlsh_first_loss(const dl_journal_row *pass);
 /* The nodes of the first pass, or of the last one looked at. */

@@ -41,6 +41,11 @@ const dl_journal_row *dlsh_row_next(const dlsh_examination *e, dl_journal_kind k
     return NULL;
 }
 
+const dl_journal_row *dlsh_row_behind(const dlsh_examination *e, dl_journal_kind kind, const dl_journal_row *r) {
+    long i = r ? r - e->rows + 1 : 0;
+    return dlsh_row_next(e, kind, &i);
+}
+
 dlsh_pass dlsh_pass_of(const dl_journal_row *r, int last) { return (dlsh_pass){r->nodes[last], r->nnodes[last]}; }
 
 const dl_journal_node *dlsh_node_next(const dlsh_examination *e, const char *names, dlsh_node_walk *w) {
@@ -148,8 +153,7 @@ static const dl_journal_value *leaf_of(dlsh_pass p, const void *leaf) {
 }
 
 static int is_place_of_step(const dlsh_examination *e, dl_source at) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_STEP)
         if (r->line == at.line && r->file && !strcmp(r->file, at.file)) return 1;
     return 0;
 }

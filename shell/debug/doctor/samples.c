@@ -222,11 +222,10 @@ static void examine_trainer(dlsh_examination *e, const char *file) {
 /* A loop with backward passes over samples that were kept apart. */
 static void find_trained_test(dlsh_examination *e, const dl_journal_row *r, const dlsh_dealt *l) {
     if (l->split != DL_TEST || !dl_dataset_len(l->data, DL_TRAIN)) return;
-    dlsh_finding *f = dlsh_find_at(e, r->file, l->line, "loader(d.train, ...) for the loop that trains");
-    if (!f) return;
-    dlsh_cause(f, "the net is trained with the test split");
-    dlsh_evidence(f, "%ld backward passes at line %d are of batches of it; the training split has %ld samples",
-                  r->count, r->line, dl_dataset_len(l->data, DL_TRAIN));
+    dlsh_found(e, r->file, l->line, "loader(d.train, ...) for the loop that trains",
+               "the net is trained with the test split\n"
+               "%ld backward passes at line %d are of batches of it; the training split has %ld samples",
+               r->count, r->line, dl_dataset_len(l->data, DL_TRAIN));
 }
 
 /* The loader that the loop around a backward pass goes over. */
@@ -266,11 +265,11 @@ static void find_one_class_a_batch(dlsh_examination *e, const dl_journal_row *r)
     const dl_journal_node *loss = many_targets(last);
     const dlsh_node *call = loss ? dlsh_call_on_line(loss->file, loss->line, "loss|entropy|nll") : NULL;
     const dlsh_node *y = call ? dlsh_argument_of(call, 1, "target") : NULL;
-    dlsh_finding *f = dlsh_find_at(e, last.at->file, dlsh_line_of_order(last.at->file, y, last.at->line),
-                                   "batches of all classes, in random order");
-    if (!f) return;
-    dlsh_cause(f, "samples come in the order of their classes: a batch holds one class alone");
-    dlsh_evidence(f, "all targets of the first batch are %.4g, those of another one %.4g", a, b);
+    dlsh_found(e, last.at->file, dlsh_line_of_order(last.at->file, y, last.at->line),
+               "batches of all classes, in random order",
+               "samples come in the order of their classes: a batch holds one class alone\n"
+               "all targets of the first batch are %.4g, those of another one %.4g",
+               a, b);
 }
 
 /* Did the loss never rise again to what it began with? It does where a batch has another class. */
@@ -288,19 +287,18 @@ static void find_same_targets(dlsh_examination *e, const dl_journal_row *r) {
     const double a = class_of(first), b = class_of(last);
     const dl_journal_node *loss = many_targets(last);
     if (isnan(a) || a != b || r->count < 8 || e->bad || !loss || !stays_low(r)) return;
-    dlsh_finding *f = dlsh_find_at(e, loss->file, dlsh_line_of_target(loss), "look at how the targets were made");
-    if (!f) return;
-    dlsh_cause(f, "all targets are the same");
-    dlsh_evidence(f, "those of the first batch and of another one are all %.4g", a);
+    dlsh_found(e, loss->file, dlsh_line_of_target(loss), "look at how the targets were made",
+               "all targets are the same\n"
+               "those of the first batch and of another one are all %.4g",
+               a);
 }
 
 /* How passes that trained nets, or that did not, had rows of the table; 0 also where no rows are known. */
 static long rows_passed(const dlsh_examination *e, const dlsh_samples *s, int trained, long *known) {
-    const dl_journal_row *r;
     DLSH_FREED unsigned long *h = dlsh_sorted_rows(s);
     long n = 0;
     *known = 0;
-    for (long i = 0; h && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW_WHILE (h, r, e, DL_DID_FORWARD) {
         if (dlsh_is_training_pass(e, r) != trained) continue;
         for (long k = 0; k < r->nseen; k++) n += bsearch(&r->seen[k], h, (size_t)s->n, sizeof *h, by_hash) != NULL;
         *known += r->nseen;
@@ -367,11 +365,10 @@ static int lines_of(dlsh_pass p, int *lines, int max, const char **file, long *b
 /* Does a tensor still hold all rows that passes had, those of the first ones too? Then it was written to as it was
  * made, each row once. 0 where it is not known. */
 static int is_as_passed(const dlsh_examination *e, dl_tensor *t) {
-    const dl_journal_row *r;
     dlsh_pool p = {.tensor = t, .n = dl_ndim(t) ? dl_shape(t)[0] : 0};
     if (p.n < 4 || !dlsh_pool_fill(&p, dl_numel(t) / p.n)) return 0;
     int some = 0, changed = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         long known = 0;
         for (long k = 0; k < r->nseen; k++) known += dlsh_has_row(&p, r->seen[k]);
         some |= known > 1 && r->looked > 1;
@@ -391,8 +388,7 @@ static int puts_rows_in(const char *file, int line) {
 
 /* Does a step of an optimizer stand at a line? What it writes to is trained. */
 static int takes_step(const dlsh_examination *e, dl_source at) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_STEP)
         if (r->line == at.line && !strcmp(r->file, at.file)) return 1;
     return 0;
 }
@@ -426,13 +422,12 @@ static void find_written(dlsh_examination *e, const dl_journal_row *pass, const 
             continue; /* it is made anew in the loop, and written as it is made */
         if (pass && is_as_passed(e, t)) continue;
         const dlsh_node *alias = alias_of_written(writer.file, writer.line);
-        dlsh_finding *f = dlsh_find_at(e, writer.file, alias ? alias->span.line : writer.line,
-                                       alias ? "a copy of its own, clone(); a second name shares the memory"
-                                             : "compute a new tensor: x = x / 255, once, or xb = xb + noise");
-        if (!f) continue;
-        dlsh_cause(f, "the data in %s are written in place, again and again: they are not what they were", all[i].base);
-        dlsh_evidence(f, "%ld writes, the last at line %d; views such as x[a:b] share the memory", dl_tensor_version(t),
-                      writer.line);
+        dlsh_found(e, writer.file, alias ? alias->span.line : writer.line,
+                   alias ? "a copy of its own, clone(); a second name shares the memory"
+                         : "compute a new tensor: x = x / 255, once, or xb = xb + noise",
+                   "the data in %s are written in place, again and again: they are not what they were\n"
+                   "%ld writes, the last at line %d; views such as x[a:b] share the memory",
+                   all[i].base, dl_tensor_version(t), writer.line);
     }
 }
 
@@ -455,8 +450,7 @@ static int has_new_rows(const dl_journal_row *r) {
 
 /* The samples of an evaluation, changed with each of its passes, as by a function that writes into what it is given. */
 static void find_written_in_evaluation(dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         dlsh_traced used[DLSH_TRACED];
         const int changes = !r->grad && has_new_rows(r) && !dlsh_is_trained(e, r);
         const int n = changes ? dlsh_trace(e, r->file, r->line, used) : 0;
@@ -520,11 +514,10 @@ static void find_overwritten(dlsh_examination *e, const dl_journal_row *back, co
     const int line = batch.value->span.line, made = d.value->span.line;
     if (dlsh_is_before_loop(back->file, line, back->line) || !dlsh_is_before_loop(back->file, made, back->line)) return;
     if (dlsh_reads_behind(root, x->name, d.value->span.end) > dlsh_reads_behind(root, x->name, batch.at)) return;
-    dlsh_finding *f = dlsh_find_at(e, back->file, line, "another name for the batches of the loop");
-    if (!f) return;
-    dlsh_cause(f, "%s is overwritten by batches of the training: what is evaluated is the last one of these", x->name);
-    dlsh_evidence(f, "line %d gives it other samples, which nothing reads; line %d evaluates what was trained on", made,
-                  test->line);
+    dlsh_found(e, back->file, line, "another name for the batches of the loop",
+               "%s is overwritten by batches of the training: what is evaluated is the last one of these\n"
+               "line %d gives it other samples, which nothing reads; line %d evaluates what was trained on",
+               x->name, made, test->line);
 }
 
 /* Are most rows of a part in the table, as far as all rows of that are known? The name may stand for another one by
@@ -545,9 +538,8 @@ static int is_never_trained(const dlsh_examination *e, const dlsh_samples *table
 
 /* Was the net of a pass trained at other places than these, and not at one of them, as a copy for another task? */
 static int is_of_other_training(const dlsh_examination *e, const dl_journal_row *pass, const int *lines, int n) {
-    const dl_journal_row *r;
     int elsewhere = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         int here = 0;
         if (r->what != pass->what || !dlsh_is_training_pass(e, r)) continue;
         for (int k = 0; k < n; k++) here |= lines[k] == r->line;
@@ -561,8 +553,7 @@ static int is_of_other_training(const dlsh_examination *e, const dl_journal_row 
 static void compare_evaluations(dlsh_examination *e, const dl_journal_row *back, const int *lines, int nlines,
                                 const dlsh_samples *train, const dlsh_samples *own, const dl_tensor *used,
                                 const dl_tensor *table) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         int trained = 0;
         dlsh_traced some[DLSH_TRACED];
         dlsh_samples test = {0};
@@ -606,8 +597,7 @@ static int part_before(const dlsh_traced *x, const char *file, int line) {
 /* Statements that ran nets whose layers have lines of their own, in the course of a training. */
 static int add_lines_of_nets(const dlsh_examination *e, const dl_journal_row *back, const char *file, int *lines,
                              int n) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         int known = 0;
         for (int k = 0; k < n; k++) known |= lines[k] == r->line;
         if (known || n == LINES || !r->grad || r->count < 4 || strcmp(r->file, file) != 0) continue;
@@ -678,13 +668,12 @@ static int see_metric(void *ctx, const char *file, const dlsh_node *n, const dls
 }
 
 dl_status dlsh_check_data(dlsh_examination *e) {
-    const dl_journal_row *r;
     const char *file = "";
     dlsh_find_rounded(e);
     dlsh_find_same_items(e);
     if (e->trainer) file = dlsh_optimizer_source(dl_trainer_optimizer(e->trainer)).file;
     if (e->trainer) examine_trainer(e, file);
-    for (long i = 0; !e->trainer && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW_WHILE (!e->trainer, r, e, DL_DID_BACKWARD) {
         if (!r->nnodes[1]) continue;
         find_one_class_a_batch(e, r);
         examine_loop(e, r), examine_loader(e, r);

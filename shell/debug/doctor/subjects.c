@@ -167,14 +167,13 @@ static int see_set(void *ctx, const char *file, const dlsh_node *n, const dlsh_n
         "copy_|fill_|normal_|uniform_|mul_|div_|constant_|trunc_normal_|xavier_uniform_|kaiming_";
     made *m = ctx;
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL, *to = NULL;
-    const dl_journal_row *r;
     if (by && by->kind == DLSH_N_FIELD && dlsh_has_word(setting, by->text, strlen(by->text))) to = by->kids[0];
     if (n->kind == DLSH_N_ASSIGN && (n->op || n->kids[0]->kind == DLSH_N_INDEX)) to = n->kids[0];
     while (to && (to->kind == DLSH_N_INDEX || (to->kind == DLSH_N_FIELD && !strcmp(to->text, "data"))))
         to = to->kids[0];
     const char *name = to && (to->kind == DLSH_N_FIELD || to->kind == DLSH_N_NAME) ? to->text : NULL;
     if (!name || strcmp(name, m->part ? m->part : m->name) != 0 || !dlsh_is_within(within, depth, "no_grad")) return 0;
-    for (long i = 0; (r = dlsh_row_next(m->e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, m->e, DL_DID_BACKWARD)
         if (!strcmp(r->file, file) && !dlsh_is_before_loop(file, n->span.line, r->line)) return 0;
     m->at = (dl_source){file, n->span.line}, m->count++;
     return 0;

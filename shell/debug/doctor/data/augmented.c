@@ -202,17 +202,15 @@ static const dlsh_node *changing_part(const dlsh_node *n) {
 static void tell(dlsh_examination *e, const char *file, const dlsh_node *fn, const dlsh_node *call, const verdict *v,
                  int from, int to) {
     const dlsh_node *at = changing_part(fn);
-    dlsh_finding *f = dlsh_find_at(e, file, at ? at->span.line : fn->span.line,
-                                   "leave out what turns one class into the other, or give the changed samples their "
-                                   "other label");
-    if (!f) return;
-    dlsh_cause(f, "%s turns samples of one class into another class, but they keep their label", fn->text);
-    dlsh_evidence(f,
-                  "tried on samples that were kept apart: of %ld of class %d %ld look like class %d after the call of "
-                  "line %d; a copy of the net that learned from samples as they are has %.0f %% right, of changed ones "
-                  "%.0f %%",
-                  v->own[from], from, v->moved[from][to], to, call->span.line,
-                  100.0 * (double)v->right / (double)v->count, 100.0 * (double)v->kept / (double)v->count);
+    dlsh_found(
+        e, file, at ? at->span.line : fn->span.line,
+        "leave out what turns one class into the other, or give the changed samples their "
+        "other label",
+        "%s turns samples of one class into another class, but they keep their label\n"
+        "tried on samples that were kept apart: of %ld of class %d %ld look like class %d after the call of line %d; a "
+        "copy of the net that learned from samples as they are has %.0f %% right, of changed ones %.0f %%",
+        fn->text, v->own[from], from, v->moved[from][to], to, call->span.line,
+        100.0 * (double)v->right / (double)v->count, 100.0 * (double)v->kept / (double)v->count);
 }
 
 static void try_function(dlsh_examination *e, const char *file, const dlsh_node *fn, const dlsh_node *call,
@@ -243,13 +241,12 @@ static long weights_of(dl_module *m) {
 /* augment(x) in the course of a training, of a function of the script. */
 static int see_change(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     dlsh_examination *e = ctx;
-    const dl_journal_row *r;
     (void)within, (void)depth;
     if (n->kind != DLSH_N_CALL || n->nkids != 2 || n->kids[0]->kind != DLSH_N_NAME) return 0;
     const dlsh_value *v = dlsh_value_of(e, file, n->kids[0]);
     const dlsh_node *fn = v && v->type == DLSH_FN ? dlsh_function_of(file, n->kids[0]->text) : NULL;
     if (!fn || dlsh_uses_net(e, file, fn) || !dlsh_draws(fn)) return 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         if (!dlsh_is_training_pass(e, r) || dlsh_is_before_loop(file, n->span.line, r->line)) continue;
         dl_module *m = dlsh_live_net(e, r->what, NULL);
         if (!m || !r->ndim || weights_of(m) > WEIGHTS) continue;

@@ -59,12 +59,12 @@ static int is_of_whole_turns(dlsh_examination *e, const dlsh_samples *s, long nu
     const dlsh_node *x = deviation < 1e-3 ? dlsh_part_of_data(e, s, DLSH_ROLE_INPUT) : NULL;
     const dlsh_node *joined = x ? dlsh_origin(s->file, x, joins_columns, &c) : NULL;
     const dlsh_node *angle = joined ? angle_of(s->file, c.found) : NULL;
-    dlsh_finding *f = angle ? dlsh_find_at(e, s->file, angle->span.line,
-                                           "divide by the period first, as 2 * pi * hour / 24: then a day is one turn")
-                            : NULL;
-    if (!f) return angle != NULL;
-    dlsh_cause(f, "column %ld of %s is constant: it is a sine or cosine of whole turns", number, s->name);
-    dlsh_evidence(f, "its deviation is %.2g, which is what rounding left", deviation);
+    if (!angle || !dlsh_found(e, s->file, angle->span.line,
+                              "divide by the period first, as 2 * pi * hour / 24: then a day is one turn",
+                              "column %ld of %s is constant: it is a sine or cosine of whole turns\n"
+                              "its deviation is %.2g, which is what rounding left",
+                              number, s->name, deviation))
+        return angle != NULL;
     return 1;
 }
 
@@ -143,12 +143,11 @@ static void find_alike(dlsh_examination *e, const dlsh_samples *s) {
     const double size = sqrt(squares / (double)s->width), apart = sqrt(spread / (double)s->width);
     if (!(size > 0.05) || !(size < 20) || !(apart < 0.01 * size) || apart == 0 || dlsh_learns_well(e, 0.5)) return;
     const dlsh_node *x = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT);
-    dlsh_finding *f = dlsh_find_at(e, s->file, x ? dlsh_line_of_rows(e, s->file, x, NULL, s->line) : s->line,
-                                   "normalise each column by itself: (x - mean(x, dim=0)) / std(x, dim=0)");
-    if (!f) return;
-    dlsh_cause(f, "samples of %s are all about the same: what tells them apart is %.2g of their size", s->name,
-               apart / size);
-    dlsh_evidence(f, "columns have deviations of %.2g on average, where values are about %.2g", apart, size);
+    dlsh_found(e, s->file, x ? dlsh_line_of_rows(e, s->file, x, NULL, s->line) : s->line,
+               "normalise each column by itself: (x - mean(x, dim=0)) / std(x, dim=0)",
+               "samples of %s are all about the same: what tells them apart is %.2g of their size\n"
+               "columns have deviations of %.2g on average, where values are about %.2g",
+               s->name, apart / size, apart, size);
 }
 
 void dlsh_judge_columns(dlsh_examination *e, const dlsh_samples *s) {

@@ -62,11 +62,9 @@ void dlsh_find_same_items(dlsh_examination *e) {
         if (!dlsh_each_node(see_append, &a)) continue;
         dl_source maker, writer;
         dlsh_tensor_places(t, &maker, &writer);
-        dlsh_finding *f = dlsh_find_at(e, a.file, a.line, "append a copy, .clone(), or make a new tensor each time");
-        if (!f) continue;
-        dlsh_cause(f, "the items of %s are, or have, one and the same tensor: each of them has what was written last",
-                   h->name);
-        dlsh_evidence(f, "%ld writes into it, the last at line %d; a list holds the tensor itself, not what it held",
-                      dl_tensor_version(t), writer.line);
+        dlsh_found(e, a.file, a.line, "append a copy, .clone(), or make a new tensor each time",
+                   "the items of %s are, or have, one and the same tensor: each of them has what was written last\n"
+                   "%ld writes into it, the last at line %d; a list holds the tensor itself, not what it held",
+                   h->name, dl_tensor_version(t), writer.line);
     }
 }

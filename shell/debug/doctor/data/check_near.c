@@ -110,14 +110,10 @@ void dlsh_find_near(dlsh_examination *e, const dlsh_samples *train, const dlsh_s
     const double count = (double)found.some;
     int copied;
     const int line = dlsh_line_of_shared(e, train, test, &copied);
-    dlsh_finding *f =
-        dlsh_find_at(e, test->file, line, "split first, each original in one part alone; then make copies of it");
-    if (!f) return;
-    dlsh_cause(f, "%ld of %ld samples of %s have near copies in the training data, %s", found.some, b.n, test->name,
-               train->name);
-    dlsh_evidence(
-        f,
-        "the nearest samples of training are %.2g away on average, all others at least %.2g: an evaluation on "
-        "them measures what was learned by heart%s",
-        found.near / count, found.next / count, copied ? "; rows are copied at this line, before the split" : "");
+    dlsh_found(e, test->file, line, "split first, each original in one part alone; then make copies of it",
+               "%ld of %ld samples of %s have near copies in the training data, %s\n"
+               "the nearest samples of training are %.2g away on average, all others at least %.2g: an evaluation on "
+               "them measures what was learned by heart%s",
+               found.some, b.n, test->name, train->name, found.near / count, found.next / count,
+               copied ? "; rows are copied at this line, before the split" : "");
 }

@@ -67,17 +67,16 @@ static void judge_order(dlsh_examination *e, const dlsh_trial *a, const dlsh_tri
     if (dl_shape(y)[0] != dl_shape(x)[0] || !is_same(y, z)) return;
     for (long i = 0; i < a->n && !c; i++)
         if (!strcmp(a->calls[i].op, "embedding") || !strcmp(a->calls[i].op, "index_select")) c = &a->calls[i];
-    dlsh_finding *f =
-        c ? dlsh_find_at(e, c->file, c->line, "add positions to the words: a layer positionalembedding") : NULL;
-    if (!f) return;
-    dlsh_cause(f, "the net cannot see the order of the words: attention has no positions");
-    dlsh_evidence(f, "with the %ld words of each sample in the opposite order its result is the same", dl_shape(x)[1]);
+    if (c)
+        dlsh_found(e, c->file, c->line, "add positions to the words: a layer positionalembedding",
+                   "the net cannot see the order of the words: attention has no positions\n"
+                   "with the %ld words of each sample in the opposite order its result is the same",
+                   dl_shape(x)[1]);
 }
 
 /* Of a net that learns little so: where the order tells nothing, nothing is missing. */
 static int learns_little(const dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (r->count > 20 && r->last > 0.35 * r->first) return 1;
     return 0;
 }

@@ -111,22 +111,20 @@ static const dlsh_node *given(const dlsh_examination *e, const dl_journal_row *r
 }
 
 void dlsh_find_rounded(dlsh_examination *e) {
-    const dl_journal_row *r;
     char how[120];
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         const dlsh_node *from = r->grad && r->count > 1 ? given(e, r) : NULL;
         const dlsh_node *by = from ? rounded(e, r->file, from) : NULL;
         const int lost = by ? what_is_lost(e, r, how, sizeof how) : NOTHING;
         if (!lost) continue;
         const int divides = by->kind == DLSH_N_BINARY;
-        dlsh_finding *f = dlsh_find_at(e, r->file, by->span.line,
-                                       divides ? "divide by /, which keeps fractions"
-                                               : "keep floating numbers: leave the rounding out, or scale before it");
-        if (!f) continue;
-        dlsh_cause(f, "%s leaves almost nothing of %s: fractions are cut off",
+        dlsh_found(e, r->file, by->span.line,
+                   divides ? "divide by /, which keeps fractions"
+                           : "keep floating numbers: leave the rounding out, or scale before it",
+                   "%s leaves almost nothing of %s: fractions are cut off\n"
+                   "%s, which the net is given at line %d",
                    divides ? "//, the division of whole numbers," : "a cast or rounding to whole numbers",
-                   lost == ALL ? "the inputs" : "a column of the inputs");
-        dlsh_evidence(f, "%s, which the net is given at line %d", how, r->line);
+                   lost == ALL ? "the inputs" : "a column of the inputs", how, r->line);
     }
 }
 
@@ -149,9 +147,8 @@ static const dl_journal_value *data_of(const dl_journal_node *n) {
 }
 
 double dlsh_size_on_the_way(const dlsh_examination *e) {
-    const dl_journal_row *r;
     double most = NAN;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         const dlsh_pass p = dlsh_pass_of(r, 1);
         const dl_journal_value *x = NULL;
         for (long k = p.n - 1; k >= 0; k--)
@@ -162,8 +159,7 @@ double dlsh_size_on_the_way(const dlsh_examination *e) {
 
 /* What the first weights of each pass are given, where the tables that it is made of are of a usual size. */
 void dlsh_find_scaled_on_the_way(dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; !e->bad && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW_WHILE (!e->bad, r, e, DL_DID_BACKWARD) {
         const dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = p.n - 1; k >= 0 && !dlsh_settled_lower(r, 0.5); k--) {
             const dl_journal_node *n = &p.at[k];
@@ -173,16 +169,13 @@ void dlsh_find_scaled_on_the_way(dlsh_examination *e) {
             const dlsh_node *call = dlsh_call_of_net_at(e, n->file, n->line);
             const dlsh_node *from = call ? call->kids[1] : dlsh_statement_at(n->file, n->line);
             const dlsh_node *by = from ? dlsh_origin(n->file, from, scales, e) : NULL;
-            dlsh_finding *f =
-                by ? dlsh_find_at(e, n->file, by->span.line, "scale once: so that values are about -1 to 1") : NULL;
-            if (!f) continue;
-            dlsh_cause(f, "the inputs are scaled to %s on their way to the net",
-                       size < 1 ? "almost nothing" : "far too large values");
-            dlsh_evidence(
-                f,
-                "at line %d the net is given values from %.4g to %.4g; nets begin with weights for about -1 to 1, "
-                "and the loss went from %.4g to %.4g",
-                n->line, x->low, x->high, r->first, r->last);
+            if (!by || !dlsh_found(e, n->file, by->span.line, "scale once: so that values are about -1 to 1",
+                                   "the inputs are scaled to %s on their way to the net\n"
+                                   "at line %d the net is given values from %.4g to %.4g; nets begin with weights for "
+                                   "about -1 to 1, and the loss went from %.4g to %.4g",
+                                   size < 1 ? "almost nothing" : "far too large values", n->line, x->low, x->high,
+                                   r->first, r->last))
+                continue;
             return;
         }
     }

@@ -249,17 +249,13 @@ int dlsh_compare_figures(dlsh_examination *e, const char *file, const dlsh_share
     if (same && !(train->tensor != test->tensor && has_own_figures(train->tensor) && has_own_figures(test->tensor)))
         return 0;
     const char *of_train = same ? train->name : a->text, *of_test = same ? test->name : b->text;
-    dlsh_finding *f =
-        dlsh_find_at(e, file, test_by.line, "the figures of the training samples for both: (x_test - mean) / std");
+    dlsh_finding *f = dlsh_found(
+        e, file, test_by.line, "the figures of the training samples for both: (x_test - mean) / std",
+        "%s is scaled by figures of its own, not by those of the training samples: the same input means another number "
+        "there\n"
+        "training scales %s by its own figures, line %d; what the net is evaluated with is scaled anew, by those of %s",
+        of_test, of_train, train_by.line, of_test);
     if (!f) return 1;
-    dlsh_cause(f,
-               "%s is scaled by figures of its own, not by those of the training samples: the same input means "
-               "another number there",
-               of_test);
-    dlsh_evidence(f,
-                  "training scales %s by its own figures, line %d; what the net is evaluated with is scaled anew, by "
-                  "those of %s",
-                  of_train, train_by.line, of_test);
     if (!same && !differ(e, file, a, b)) dlsh_only_note(e, f);
     return 1;
 }
@@ -289,15 +285,11 @@ void dlsh_compare_classes(dlsh_examination *e, const dlsh_samples *train, const 
     char which[100] = "";
     for (int k = 0; k < n; k++)
         snprintf(which + strlen(which), sizeof which - strlen(which), "%s%.4g", k ? ", " : "", missing[k]);
-    dlsh_finding *f = dlsh_find_at(e, test->file, test->line,
-                                   "put the samples in random order before they are cut: p = randperm(n); x[p], y[p]");
-    if (!f) return;
-    dlsh_cause(f, "%ld of %ld samples of %s are of classes that training has no sample of: %s", lost, test->n,
-               test->name, which);
-    dlsh_evidence(f,
-                  "of %ld samples of %s that were looked at none has such a label: the table was cut in the order of "
-                  "its classes",
-                  train->n, train->name);
+    dlsh_finding *f = dlsh_found(
+        e, test->file, test->line, "put the samples in random order before they are cut: p = randperm(n); x[p], y[p]",
+        "%ld of %ld samples of %s are of classes that training has no sample of: %s\n"
+        "of %ld samples of %s that were looked at none has such a label: the table was cut in the order of its classes",
+        lost, test->n, test->name, which, train->n, train->name);
     if (lost == test->n) dlsh_only_note(e, f); /* as where new classes are to be told apart by what is like them */
 }
 
@@ -387,13 +379,11 @@ static void compare_rows(dlsh_examination *e, const char *file, const dlsh_trace
     if (!rows_of(e, file, train, &a) || !rows_of(e, file, test, &b)) return;
     for (long i = 0; i < a.n; i++) both += a.has[i] && b.has[i];
     if (both < 2 || 50 * both < b.count || both == b.count || both == a.count) return; /* a part of it is meant */
-    dlsh_finding *f =
-        dlsh_find_at(e, file, line_of_rows(&b, file, test),
-                     "take the test rows from those that training leaves: p = randperm(n); p[:800], p[800:]");
-    if (!f) return;
-    dlsh_cause(f, "%ld of %ld rows of %s that are evaluated are in the training data, too", both, b.count, test->base);
-    dlsh_evidence(f, "training takes %ld of %ld rows, line %d; the evaluation measures what was learned by heart",
-                  a.count, a.n, train->pick_line);
+    dlsh_found(e, file, line_of_rows(&b, file, test),
+               "take the test rows from those that training leaves: p = randperm(n); p[:800], p[800:]",
+               "%ld of %ld rows of %s that are evaluated are in the training data, too\n"
+               "training takes %ld of %ld rows, line %d; the evaluation measures what was learned by heart",
+               both, b.count, test->base, a.count, a.n, train->pick_line);
 }
 
 /* Has a variable of row numbers some of them several times, as those that are drawn with replacement? */
@@ -420,13 +410,11 @@ static void compare_drawn(dlsh_examination *e, const char *file, const dlsh_trac
     if (!draws_again(e, file, train, name)) return;
     int at;
     const dlsh_node *made = dlsh_definition_of(file, name, train->pick_place, &at);
-    dlsh_finding *f = dlsh_find_at(e, file, made ? made->span.line : train->pick_line,
-                                   "split first, each sample in one part alone; then draw rows of the training part");
-    if (!f) return;
-    dlsh_cause(f, "rows of %s are drawn with replacement before the split: both parts have the same samples",
-               train->base);
-    dlsh_evidence(f, "%s has numbers of rows several times; %s and %s are cut out of what it takes", name, train->name,
-                  test->name);
+    dlsh_found(e, file, made ? made->span.line : train->pick_line,
+               "split first, each sample in one part alone; then draw rows of the training part",
+               "rows of %s are drawn with replacement before the split: both parts have the same samples\n"
+               "%s has numbers of rows several times; %s and %s are cut out of what it takes",
+               train->base, name, train->name, test->name);
 }
 
 typedef struct calls {
@@ -439,11 +427,10 @@ typedef struct calls {
 static int see_call(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
                     DLSH_UNUSED int depth) {
     calls *c = ctx;
-    const dl_journal_row *r;
     dlsh_traced some[DLSH_TRACED];
     const dlsh_node *fn = dlsh_function_called(file, n);
     int trains = 0;
-    for (long i = 0; fn && n->nkids > 1 && (r = dlsh_row_next(c->e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW_WHILE (fn && n->nkids > 1, r, c->e, DL_DID_BACKWARD)
         trains |= !strcmp(r->file, file) && dlsh_comes_from(c->e, file, r->line, fn->span.line);
     const int m = trains ? dlsh_trace_value(c->e, file, n->kids[1], some) : 0;
     for (int k = 0; k < m; k++)
@@ -453,8 +440,7 @@ static int see_call(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED
 
 /* Picks of a training statement beside those of statements that were run without a backward pass. */
 void dlsh_compare_rows(dlsh_examination *e, const char *file, const dlsh_traced *all, int n) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         dlsh_traced some[DLSH_TRACED];
         if (strcmp(r->file, file) != 0 || dlsh_is_trained(e, r) || !dlsh_training_began(e, r)) continue;
         const int m = dlsh_trace(e, file, r->line, some);

@@ -84,13 +84,13 @@ static int is_from(const dlsh_examination *e, const char *file, const dlsh_node 
 /* Is it done to all samples of a net, those of evaluations, too, and not by chance? Then it is a form of the data. */
 static int is_for_all(const dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *const *within,
                       int depth) {
-    const dl_journal_row *r, *of = NULL;
+    const dl_journal_row *of = NULL;
     int evaluated = 0;
     while (depth && within[depth - 1]->kind != DLSH_N_FN) depth--;
     if (!depth || dlsh_draws(within[depth - 1])) return 0;
-    for (long i = 0; !of && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW_WHILE (!of, r, e, DL_DID_FORWARD)
         if (dlsh_is_training_pass(e, r) && is_from(e, file, n, r)) of = r;
-    for (long i = 0; of && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW_WHILE (of, r, e, DL_DID_FORWARD) {
         const int evaluates = r->what == of->what && dlsh_is_evaluation_pass(e, r);
         if (evaluates && !is_from(e, file, n, r)) return 0;
         evaluated |= evaluates;
@@ -144,11 +144,10 @@ static void find_turned_by_hand(dlsh_examination *e) {
     turned_by t = {.e = e};
     const dl_dataset *d = sided_data(e, &by);
     if (!d || !dlsh_each_node(see_turn, &t)) return;
-    dlsh_finding *f = dlsh_find_at(e, t.file, t.line, "crop and small rotations keep the class; leave this one out");
-    if (!f) return;
-    dlsh_cause(f, "%s turns samples of one class into another class, or into none", t.name);
-    dlsh_evidence(f, "pictures of %s (%s) have a left and a right: 6 turned is 9, a mirrored 2 is not a digit",
-                  dl_dataset_name(d), by);
+    dlsh_found(e, t.file, t.line, "crop and small rotations keep the class; leave this one out",
+               "%s turns samples of one class into another class, or into none\n"
+               "pictures of %s (%s) have a left and a right: 6 turned is 9, a mirrored 2 is not a digit",
+               t.name, dl_dataset_name(d), by);
 }
 
 /* ---------------------------------------------------------------- the check */

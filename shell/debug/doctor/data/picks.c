@@ -47,15 +47,11 @@ static void compare_table(dlsh_examination *e, const dlsh_traced *table, const d
     snprintf(order, sizeof order, "%s", x->picks);
     if (!made || !x->random || !strcspn(order, "#;")) return;
     if (dlsh_origin(dlsh_text_name(e), made, has_order, order)) return;
-    dlsh_finding *f =
-        dlsh_find_at(e, dlsh_text_name(e), x->pick_line, "the same order for both of its dimensions: a[p][:, p]");
-    if (!f) return;
-    dlsh_cause(f,
-               "labels do not belong to their inputs: %s is put in another order, %s, which holds numbers between "
-               "its samples, is not",
-               x->base, table->base);
-    dlsh_evidence(f, "the rows of %s are taken by [%.*s]; nothing that %s is made of (line %d) is", x->base,
-                  (int)strcspn(order, "#;"), order, table->base, made->span.line);
+    dlsh_found(e, dlsh_text_name(e), x->pick_line, "the same order for both of its dimensions: a[p][:, p]",
+               "labels do not belong to their inputs: %s is put in another order, %s, which holds numbers between its "
+               "samples, is not\n"
+               "the rows of %s are taken by [%.*s]; nothing that %s is made of (line %d) is",
+               x->base, table->base, x->base, (int)strcspn(order, "#;"), order, table->base, made->span.line);
 }
 
 static int same_rows(const dl_tensor *a, const dl_tensor *b) {
@@ -128,13 +124,11 @@ static void find_cut_to_length(dlsh_examination *e, const dlsh_traced *x, const 
     const int slice = strchr(kept, ':') && !strpbrk(kept, "<>=");
     if (!*kept || slice || *y->beyond != ':' || !end || end[1] || strcmp(x->picks, y->picks) != 0) return;
     if (!same_rows(x->whole, y->whole) || dlsh_labels_tell(x->whole, y->whole)) return;
-    dlsh_finding *f =
-        dlsh_find_at(e, dlsh_text_name(e), y->beyond_line, "the same rows of both: x = x[keep]; y = y[keep]");
-    if (!f) return;
-    dlsh_cause(f, "labels do not belong to their inputs: %s is only cut to as many rows as were picked for %s", y->base,
-               x->base);
-    dlsh_evidence(f, "the rows of %s are taken by [%.*s], line %d, those of %s by [%.*s]", x->base,
-                  (int)strcspn(kept, "#;"), kept, x->beyond_line, y->base, (int)strcspn(y->beyond, "#;"), y->beyond);
+    dlsh_found(e, dlsh_text_name(e), y->beyond_line, "the same rows of both: x = x[keep]; y = y[keep]",
+               "labels do not belong to their inputs: %s is only cut to as many rows as were picked for %s\n"
+               "the rows of %s are taken by [%.*s], line %d, those of %s by [%.*s]",
+               y->base, x->base, x->base, (int)strcspn(kept, "#;"), kept, x->beyond_line, y->base,
+               (int)strcspn(y->beyond, "#;"), y->beyond);
 }
 
 /* x[:800] and y[800:]: of two parts that stand in lines of their own, each with both. */

@@ -80,14 +80,12 @@ void dlsh_find_row_order(dlsh_examination *e, const dlsh_samples *s) {
     dlsh_origin(s->file, x, has_order, &of_x), dlsh_origin(s->target_file, y, has_order, &of_y);
     if (!of_x.by || !of_y.by || !(differ(&of_x, &of_y) || differ(&of_y, &of_x))) return;
     const int turn = differ(&of_x, &of_y);
-    dlsh_finding *f =
-        dlsh_find_at(e, s->target_file, of_y.by->span.line,
-                     turn ? "make both in one order: inputs with cat([...], 0), too, or labels with repeat_interleave"
-                          : "make both in one order: copies behind each other need y.repeat(k), copies in turn "
-                            "y.repeat_interleave(k)");
-    if (!f) return;
-    dlsh_cause(f, "labels do not belong to their inputs: their rows are in another order");
-    dlsh_evidence(f, "the rows of inputs are %s (line %d), those of labels %s (line %d)",
-                  turn ? "those of each part in turn" : "parts, one behind the other", of_x.by->span.line,
-                  turn ? "parts, one behind the other" : "those of each part in turn", of_y.by->span.line);
+    dlsh_found(e, s->target_file, of_y.by->span.line,
+               turn ? "make both in one order: inputs with cat([...], 0), too, or labels with repeat_interleave"
+                    : "make both in one order: copies behind each other need y.repeat(k), copies in turn "
+                      "y.repeat_interleave(k)",
+               "labels do not belong to their inputs: their rows are in another order\n"
+               "the rows of inputs are %s (line %d), those of labels %s (line %d)",
+               turn ? "those of each part in turn" : "parts, one behind the other", of_x.by->span.line,
+               turn ? "parts, one behind the other" : "those of each part in turn", of_y.by->span.line);
 }

@@ -86,9 +86,8 @@ static int has_all(const table *t, const pick *p, const dl_journal_row *r) {
 static const pick *trained_on(const dlsh_examination *e, const table *t, const void *net) {
     const pick *best = NULL;
     for (int i = 0; i < t->npicks; i++) {
-        const dl_journal_row *r;
         int good = 0, bad = 0;
-        for (long k = 0; !bad && (r = dlsh_row_next(e, DL_DID_FORWARD, &k));)
+        DLSH_EACH_ROW_WHILE (!bad, r, e, DL_DID_FORWARD)
             if (r->what == net && dlsh_is_training_pass(e, r)) good++, bad = !has_all(t, &t->pick[i], r);
         if (good && !bad && (!best || t->pick[i].rows < best->rows)) best = &t->pick[i];
     }
@@ -132,11 +131,10 @@ static dl_source place_of(const dlsh_holder *h, const char *file, int *in_order)
  * training may be evaluated beside them. */
 static int stands_for_rest(const dlsh_examination *e, const table *t, const void *net, const pick *train,
                            const pick *test) {
-    const dl_journal_row *r;
     DLSH_FREED char *in_train = marks_of(t, train);
     long left = 0;
     for (long i = 0; in_train && i < t->of->n; i++) left += t->first[i] == i && !in_train[i];
-    for (long i = 0; in_train && (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW_WHILE (in_train, r, e, DL_DID_FORWARD)
         for (long k = 0; r->what == net && k < r->nseen; k++) {
             const long at = row_in(t->of, r->seen[k]);
             if (at >= 0 && !in_train[at]) return 0;
@@ -205,10 +203,10 @@ static int count_classes(const dlsh_pool *p, const double *label, const dl_journ
 /* Were the labels of the table the targets of the passes that trained the net? */
 static int are_targets(const dlsh_examination *e, const dlsh_pool *p, const double *label, const void *net,
                        long *scores) {
-    const dl_journal_row *r, *pass;
+    const dl_journal_row *pass;
     const dl_journal_node *loss;
     int known = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         const int can = r->what == net && r->nrows >= LEAST && dlsh_is_training_pass(e, r);
         const dl_journal_value *given = can ? dlsh_targets_of(e, r, &pass, &loss) : NULL;
         for (long k = 0; given && k < r->nrows; k++) {
@@ -242,28 +240,24 @@ static void tell_classes(dlsh_examination *e, const table *t, const dl_journal_r
     const pick *by = evaluated_by(t, r);
     const dl_source picked = by ? place_of(by->by, r->file, &ordered) : (dl_source){0};
     const int line = picked.line ? picked.line : dlsh_line_of_input(e, r);
-    dlsh_finding *f = dlsh_find_at(e, picked.line ? picked.file : r->file, line,
-                                   "put the samples in random order before they are split: randperm(n) in place of "
-                                   "arange(n)");
-    if (!f) return;
-    dlsh_cause(f, "%ld of %ld samples of an evaluation are of classes that training has no sample of: %s", lost, all,
-               which);
-    dlsh_evidence(f,
-                  "none of %ld samples that training was seen to take has such a label; the evaluation, line %d, asks "
-                  "for what was never shown%s",
-                  train->n, r->line, ordered ? ": the rows are split in the order of the table" : "");
+    dlsh_found(e, picked.line ? picked.file : r->file, line,
+               "put the samples in random order before they are split: randperm(n) in place of "
+               "arange(n)",
+               "%ld of %ld samples of an evaluation are of classes that training has no sample of: %s\n"
+               "none of %ld samples that training was seen to take has such a label; the evaluation, line %d, asks for "
+               "what was never shown%s",
+               lost, all, which, train->n, r->line, ordered ? ": the rows are split in the order of the table" : "");
 }
 
 /* Classes of an evaluation that a training of many samples would have shown by chance. */
 static void look_at_classes(dlsh_examination *e, const dlsh_pools *all, const table *t, const double *label,
                             const void *net, long scores) {
     classes train = {.n = 0};
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         if (r->what == net && dlsh_is_training_pass(e, r) && !count_classes(t->of, label, r, &train)) return;
     if (train.n < SEEN_LEAST) return;
     add_known(e, all, t, label, net, &train);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         classes test = {.n = 0};
         char which[100] = "";
         long lost = 0;
@@ -296,7 +290,6 @@ static void find_unknown_classes(dlsh_examination *e, const dlsh_pools *all, con
 /* ---------------------------------------------------------------- all */
 
 void dlsh_find_shared(dlsh_examination *e, const dlsh_pools *all, const void *net) {
-    const dl_journal_row *r;
     for (int i = 0; i < all->n && !dlsh_was_found(e, "the data", "in the training data"); i++) {
         DLSH_SCOPED(table_free) table t;
         if (!table_of(e, &all->at[i], &t)) return;
@@ -304,7 +297,7 @@ void dlsh_find_shared(dlsh_examination *e, const dlsh_pools *all, const void *ne
             !dlsh_was_found(e, "the data", "order of their classes"))
             find_unknown_classes(e, all, &t, net);
         const pick *train = all->at[i].tensor ? trained_on(e, &t, net) : NULL;
-        for (long k = 0; train && (r = dlsh_row_next(e, DL_DID_FORWARD, &k));)
+        DLSH_EACH_ROW_WHILE (train, r, e, DL_DID_FORWARD)
             if (r->what == net && dlsh_is_evaluation_pass(e, r)) look_at_shared(e, &t, r, train);
     }
 }

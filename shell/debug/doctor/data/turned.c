@@ -182,7 +182,6 @@ int dlsh_draws(const dlsh_node *n) {
 static int is_augmentation(const dlsh_examination *e, const char *file, const dlsh_node *n,
                            const dlsh_node *const *within, int depth) {
     const dlsh_node *fn = NULL, *around = NULL;
-    const dl_journal_row *r;
     int training = 0;
     for (int i = 0; i < depth; i++) {
         if (within[i]->kind == DLSH_N_FN) fn = within[i];
@@ -191,7 +190,7 @@ static int is_augmentation(const dlsh_examination *e, const char *file, const dl
     }
     const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL;
     if (!around || !dlsh_draws(around) || (back && back->nkids && back->kids[0]->kind == DLSH_N_TUPLE)) return 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         training |= !strcmp(r->file, file) && !dlsh_is_before_loop(file, n->span.line, r->line);
     return training;
 }
@@ -207,13 +206,12 @@ static int see_mirror(void *ctx, const char *file, const dlsh_node *n, const dls
         for (int k = 0; k < count && is_table(v[i]); k++) {
             if (!is_labels(v[k], v[i]->as.tensor)) continue;
             const double share = dlsh_try_turned(v[i]->as.tensor, v[k]->as.tensor, 1u << dim, &from, &to);
-            dlsh_finding *f = share > 0.3 ? dlsh_find_at(e, file, n->span.line,
-                                                         "leave it out, or give the turned samples their other class")
-                                          : NULL;
-            if (!f) continue;
-            dlsh_cause(f, "flip along dimension %d turns samples of one class into another class", dim);
-            dlsh_evidence(f, "%.0f%% of the samples of class %d then lie as near to class %d as to their own before",
-                          100 * share, from, to);
+            if (!(share > 0.3) ||
+                !dlsh_found(e, file, n->span.line, "leave it out, or give the turned samples their other class",
+                            "flip along dimension %d turns samples of one class into another class\n"
+                            "%.0f%% of the samples of class %d then lie as near to class %d as to their own before",
+                            dim, 100 * share, from, to))
+                continue;
             return 1;
         }
     return 0;

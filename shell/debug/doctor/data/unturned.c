@@ -74,23 +74,18 @@ static int has_places(dlsh_pass p, const dl_journal_row *r) {
 }
 
 void dlsh_find_unturned(dlsh_examination *e) {
-    const dl_journal_row *r, *b;
-    for (long i = 0; (b = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (b, e, DL_DID_BACKWARD) {
         const dlsh_pass p = dlsh_pass_of(b, 1);
         ways w = {e, b->file, NULL, NULL, 0, 0};
         int places = 0;
-        for (long k = 0; !places && (r = dlsh_row_next(e, DL_DID_FORWARD, &k));)
-            places = dlsh_is_in_pass(p, r) && has_places(p, r);
+        DLSH_EACH_ROW_WHILE (!places, r, e, DL_DID_FORWARD) places = dlsh_is_in_pass(p, r) && has_places(p, r);
         const dlsh_node *n = places ? dlsh_statement_at(b->file, b->line) : NULL;
         if (!n || dlsh_origin(b->file, n, is_on_way, &w) || !w.turn) continue;
         const int line = line_of_unturned(&w);
-        dlsh_finding *f = dlsh_find_at(e, b->file, line ? line : w.turn->span.line,
-                                       "turn both alike: x = x.flip(3); mask = mask.flip(3)");
-        if (!f) continue;
-        dlsh_cause(f, "labels do not belong to their inputs: pictures are mirrored or turned, their targets are not");
-        dlsh_evidence(f,
-                      "line %d turns what the net is given; the targets of the loss have a number for each place, and "
-                      "nothing turns them",
-                      w.turn->span.line);
+        dlsh_found(e, b->file, line ? line : w.turn->span.line, "turn both alike: x = x.flip(3); mask = mask.flip(3)",
+                   "labels do not belong to their inputs: pictures are mirrored or turned, their targets are not\n"
+                   "line %d turns what the net is given; the targets of the loss have a number for each place, and "
+                   "nothing turns them",
+                   w.turn->span.line);
     }
 }

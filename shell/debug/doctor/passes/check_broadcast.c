@@ -146,19 +146,18 @@ static int see_comparison(void *ctx, const char *file, const dlsh_node *n, const
         dlsh_traced used[DLSH_TRACED];
         if (!keeps_dim(n->kids[i]) || dlsh_trace_value(e, file, n->kids[1 - i], used) < 1) continue;
         const dl_tensor *y = used[0].whole;
-        dlsh_finding *f =
-            y && dl_ndim(y) == 1 ? dlsh_find_at(e, file, n->span.line, "leave keepdim=true out, or squeeze(-1)") : NULL;
-        if (!f) continue;
-        dlsh_cause(f, "[N,1] is compared with [N], which is broadcast to [N,N]: every answer with every target");
-        dlsh_evidence(f, "keepdim=true leaves a dimension of 1; %s has shape [%ld]", used[0].base, dl_shape(y)[0]);
+        if (y && dl_ndim(y) == 1)
+            dlsh_found(e, file, n->span.line, "leave keepdim=true out, or squeeze(-1)",
+                       "[N,1] is compared with [N], which is broadcast to [N,N]: every answer with every target\n"
+                       "keepdim=true leaves a dimension of 1; %s has shape [%ld]",
+                       used[0].base, dl_shape(y)[0]);
     }
     return 0;
 }
 
 /* Does a statement that runs a net pick rows of a table of samples in that way? */
 static int picks_samples(const dlsh_examination *e, const dlsh_traced *by) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         dlsh_traced used[DLSH_TRACED];
         const int n = r->grad ? dlsh_trace(e, r->file, r->line, used) : 0;
         for (int k = 0; k < n; k++) {
@@ -190,28 +189,26 @@ static void look_at_sample_numbers(dlsh_examination *e, const dl_journal_node *n
         if (!is_row(row) || !row->constant || other->ndim != 2 || other->shape[0] != batch || other->shape[1] != batch)
             continue;
         const dlsh_traced *by = number_of_samples(e, used, dlsh_trace(e, n->file, n->line, used), batch);
-        dlsh_finding *f = by ? dlsh_find_at(e, n->file, n->line, "give it a dimension more: weight[:, none]") : NULL;
-        if (!f) continue;
-        dlsh_cause(f, "%s has a number for each sample, but counts for the last dimension, which is as long by chance",
-                   by->base);
-        dlsh_evidence(f,
-                      "%s of [%ld,%ld] and [%ld]: with another number of samples in a batch it would be an error; "
-                      "sample and place are exchanged",
-                      n->op, batch, batch, batch);
+        if (by)
+            dlsh_found(
+                e, n->file, n->line, "give it a dimension more: weight[:, none]",
+                "%s has a number for each sample, but counts for the last dimension, which is as long by chance\n"
+                "%s of [%ld,%ld] and [%ld]: with another number of samples in a batch it would be an error; sample and "
+                "place are exchanged",
+                by->base, n->op, batch, batch, batch);
     }
 }
 
 dl_status dlsh_check_broadcast(dlsh_examination *e) {
-    const dl_journal_row *r;
     long nodes = 0;
     dlsh_each_node(see_comparison, e);
     dlsh_find_wrong_scores(e);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = 0; k < p.n; k++) look_at_shapes(e, p, &p.at[k]), look_at_sample_numbers(e, &p.at[k]);
         nodes += p.n;
     }
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_SPREAD, &i));) look_at_spread(e, r);
+    DLSH_EACH_ROW (r, e, DL_DID_SPREAD) look_at_spread(e, r);
     if (nodes) dlsh_passed(e, "of %ld ops none brings [N,1] and [N] together", nodes);
     return DL_OK;
 }

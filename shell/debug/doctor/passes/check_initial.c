@@ -99,9 +99,8 @@ static dlsh_property is_trainee(void *ctx, const dlsh_step *at) {
 /* Does an optimizer train a net that is run at a line of the pass, of which parts may be frozen by now, or one that it
  * is a copy of? */
 static int has_net_of(const dlsh_examination *e, const dl_optimizer *o, dlsh_pass p) {
-    const dl_journal_row *r;
     trainee t = {e, o};
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         if (!dlsh_is_in_pass(p, r)) continue;
         const dlsh_node *call = dlsh_call_of_net_at(e, r->file, r->line);
         if (trains(o, dlsh_live_net(e, r->what, NULL)) || (call && dlsh_origin(r->file, call->kids[0], is_trainee, &t)))
@@ -113,8 +112,7 @@ static int has_net_of(const dlsh_examination *e, const dl_optimizer *o, dlsh_pas
 /* Had steps changed weights of the pass before it ran first, as of a net that gets a new head? */
 static int knows_something(const dlsh_examination *e, const dl_journal_row *r) {
     const dlsh_pass p = dlsh_pass_of(r, 0);
-    const dl_journal_row *step;
-    for (long i = 0; (step = dlsh_row_next(e, DL_DID_STEP, &i));) {
+    DLSH_EACH_ROW (step, e, DL_DID_STEP) {
         const dl_optimizer *o = step->till < r->at ? dlsh_live_optimizer(e, step->what, NULL) : NULL;
         if (o && has_net_of(e, o, p)) return 1;
         for (long k = 0; o && k < p.n; k++)
@@ -128,9 +126,8 @@ static int knows_something(const dlsh_examination *e, const dl_journal_row *r) {
 /* Is the weight of a node one that no step before the pass could change, as of a new head? */
 static int is_new(const dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n) {
     int unit;
-    const dl_journal_row *step;
     const dl_journal_value *w = dlsh_node_weight(n, &unit);
-    for (long i = 0; w && (step = dlsh_row_next(e, DL_DID_STEP, &i));) {
+    DLSH_EACH_ROW_WHILE (w, step, e, DL_DID_STEP) {
         const dl_optimizer *o = step->till < r->at ? dlsh_live_optimizer(e, step->what, NULL) : NULL;
         if (step->till < r->at && (!o || dlsh_optimizer_has(o, w->leaf))) return 0;
     }
@@ -164,14 +161,11 @@ static int blame_fixed(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p
     const dl_journal_node *n = dlsh_fixed_gain(p, &gain, &times);
     if (!n || pow(gain, (double)times) < r->first / expected) return 0;
     const dl_source made = n->in[0].made.file ? n->in[0].made : (dl_source){n->file, n->line};
-    dlsh_finding *f = dlsh_find_at(e, made.file, made.line, dlsh_fixed_remedy);
-    if (!f) return 1;
-    dlsh_cause(f, "activations grow from layer to layer: a fixed matrix multiplies them by about %.3g, %ld times", gain,
-               times);
-    dlsh_evidence(f,
-                  "matmul (line %d) takes it, and its rows add up to %.3g on average; the initial loss is %.4g where a "
-                  "net that knows nothing has %.4g",
-                  n->line, gain, r->first, expected);
+    dlsh_found(e, made.file, made.line, dlsh_fixed_remedy,
+               "activations grow from layer to layer: a fixed matrix multiplies them by about %.3g, %ld times\n"
+               "matmul (line %d) takes it, and its rows add up to %.3g on average; the initial loss is %.4g where a "
+               "net that knows nothing has %.4g",
+               gain, times, n->line, gain, r->first, expected);
     return 1;
 }
 
@@ -206,12 +200,10 @@ static int blame_scaling(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
     double factor = 1;
     const dl_journal_node *n = scaling_of_scores(p, &factor);
     if (!n || r->first < 2 * expected) return 0;
-    dlsh_finding *f = dlsh_find_at(e, n->file, n->line,
-                                   "leave the factor out, or divide by the root of the length: x @ w.T / n ** 0.5");
-    if (!f) return 1;
-    dlsh_cause(f, "the initial loss is %.4g where a net that knows nothing has %.4g", r->first, expected);
-    dlsh_evidence(f, "%s multiplies the scores by %.3g: they are so large that the net begins sure and wrong", n->op,
-                  factor);
+    dlsh_found(e, n->file, n->line, "leave the factor out, or divide by the root of the length: x @ w.T / n ** 0.5",
+               "the initial loss is %.4g where a net that knows nothing has %.4g\n"
+               "%s multiplies the scores by %.3g: they are so large that the net begins sure and wrong",
+               r->first, expected, n->op, factor);
     return 1;
 }
 
@@ -250,8 +242,7 @@ static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
 }
 
 dl_status dlsh_check_initial_loss(dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         dlsh_pass p = dlsh_pass_of(r, 0);
         double per = 1;
         long classes = 0;

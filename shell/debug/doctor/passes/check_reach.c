@@ -151,20 +151,16 @@ static void tell(dlsh_examination *e, const dl_journal_node *n) {
     if (root) dlsh_each_node(see_maker, &m);
     const int leaves = root && m.name ? line_of_leaving(root, &m) : 0;
     const int drawn = leaves ? 0 : dlsh_line_of_sample(dlsh_node_file(n));
-    dlsh_finding *f =
-        dlsh_find_at(e, dlsh_node_file(n),
-                     leaves  ? leaves
-                     : drawn ? drawn
-                             : dlsh_node_line(n),
-                     drawn ? DLSH_DRAW_WITH_HISTORY : "let what it gives go on to what is compared with the data");
-    if (!f) return;
-    dlsh_cause(f, "what %s gives has no influence on what is compared with data%s%s%s", *layer ? layer : n->op,
-               leaves ? ": " : "", leaves ? m.name : "", leaves ? " is left out here" : "");
-    dlsh_evidence(
-        f,
-        "its weights (line %d) get gradients only from a part of the loss that has no data in it, as one that "
-        "keeps numbers small",
-        dlsh_node_line(n));
+    dlsh_found(e, dlsh_node_file(n),
+               leaves  ? leaves
+               : drawn ? drawn
+                       : dlsh_node_line(n),
+               drawn ? DLSH_DRAW_WITH_HISTORY : "let what it gives go on to what is compared with the data",
+               "what %s gives has no influence on what is compared with data%s%s%s\n"
+               "its weights (line %d) get gradients only from a part of the loss that has no data in it, as one that "
+               "keeps numbers small",
+               *layer ? layer : n->op, leaves ? ": " : "", leaves ? m.name : "", leaves ? " is left out here" : "",
+               dlsh_node_line(n));
 }
 
 /* ---------------------------------------------------------------- the check */
@@ -205,8 +201,7 @@ static void look_at_pass(dlsh_examination *e, dlsh_pass p) {
 }
 
 dl_status dlsh_check_reach(dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (r->count >= 8) look_at_pass(e, dlsh_pass_of(r, 1));
     return DL_OK;
 }

@@ -51,16 +51,12 @@ static void look_at_contradiction(dlsh_examination *e, const dl_journal_row *r, 
     static const char losses[] = "logit_loss|probability_loss";
     if (!dlsh_op_is(a, losses) || !dlsh_op_is(b, losses) || !is_same(&a->in[0], &b->in[0])) return;
     if (!is_one_number(&a->in[1]) || !is_one_number(&b->in[1]) || a->in[1].low == b->in[1].low) return;
-    dlsh_finding *f =
-        dlsh_find_at(e, r->file, dlsh_line_of_part(e, r, a),
-                     "of a discriminator: real samples for one of them, made ones, fake.detach(), for the other");
-    if (!f) return;
-    dlsh_cause(f, "the same scores are to be %.4g and %.4g at once: the net is given the same samples for both",
-               b->in[1].low, a->in[1].low);
-    dlsh_evidence(f,
-                  "two parts of the loss have equal scores, element by element; the best that can be said is between "
-                  "both, and the loss stays at 2 ln 2 = 1.386 or so (now %.4g)",
-                  r->last);
+    dlsh_found(e, r->file, dlsh_line_of_part(e, r, a),
+               "of a discriminator: real samples for one of them, made ones, fake.detach(), for the other",
+               "the same scores are to be %.4g and %.4g at once: the net is given the same samples for both\n"
+               "two parts of the loss have equal scores, element by element; the best that can be said is between "
+               "both, and the loss stays at 2 ln 2 = 1.386 or so (now %.4g)",
+               b->in[1].low, a->in[1].low, r->last);
 }
 
 /* Of nets that play against each other: one run twice on the same samples in a pass. */
@@ -69,11 +65,10 @@ static void look_at_twice(dlsh_examination *e, const dl_journal_row *r, const dl
     int unit;
     const dl_journal_value *w = dlsh_node_weight(a, &unit), *v = dlsh_node_weight(b, &unit);
     if (!w || !v || w->leaf != v->leaf || !is_same(&a->in[0], &b->in[0])) return;
-    dlsh_finding *f =
-        dlsh_find_at(e, r->file, dlsh_line_of_part(e, r, a), "real samples for one, made ones for the other");
-    if (!f) return;
-    dlsh_cause(f, "a net is run twice on the same samples in one loss: both its parts see the same");
-    dlsh_evidence(f, "the inputs of %s (lines %d and %d) are equal, element by element", a->op, b->line, a->line);
+    dlsh_found(e, r->file, dlsh_line_of_part(e, r, a), "real samples for one, made ones for the other",
+               "a net is run twice on the same samples in one loss: both its parts see the same\n"
+               "the inputs of %s (lines %d and %d) are equal, element by element",
+               a->op, b->line, a->line);
 }
 
 static int draws(dlsh_pass p) {
@@ -111,13 +106,12 @@ static void look_at_several(dlsh_examination *e, const dl_journal_row *r, dlsh_p
             by = dlsh_pass_source(p, n, k);
     if (dlsh_op_is(by, "log")) by = dlsh_pass_source(p, by, 0);
     if (!whole && !dlsh_op_is(by, "log_softmax|softmax")) return;
-    dlsh_finding *f = dlsh_find_at(e, n->file, dlsh_line_of_part(e, r, n),
-                                   "binary_cross_entropy_with_logits, an answer of its own for each label");
-    if (!f) return;
-    dlsh_cause(f, "samples have several labels, but softmax and cross_entropy let labels compete: one alone can be "
-                  "sure, and the level of scores is left open");
-    dlsh_evidence(f, "the targets are rows of 0 and 1 with %.3g labels of %ld on average; their sum is not 1", share,
-                  n->in[0].ndim > 1 ? n->in[0].shape[1] : 0);
+    dlsh_found(e, n->file, dlsh_line_of_part(e, r, n),
+               "binary_cross_entropy_with_logits, an answer of its own for each label",
+               "samples have several labels, but softmax and cross_entropy let labels compete: one alone can be sure, "
+               "and the level of scores is left open\n"
+               "the targets are rows of 0 and 1 with %.3g labels of %ld on average; their sum is not 1",
+               share, n->in[0].ndim > 1 ? n->in[0].shape[1] : 0);
 }
 
 /* ---------------------------------------------------------------- the result of the same net as a target */
@@ -290,11 +284,10 @@ static void look_at_spoiled(dlsh_examination *e, const char *file, const dlsh_no
     const dlsh_node *made = dlsh_definition_of(file, name->text, n->span.start, &at);
     const dlsh_node *clean = made ? clean_of(file, made) : NULL;
     if (!clean || made->span.start >= n->span.start || (table && !has_clean_table(e, file, table, clean))) return;
-    dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "the clean samples as the target, the spoiled ones go in");
-    if (!f) return;
-    dlsh_cause(f, "the target is the spoiled input itself: the net learns to keep the noise, not to take it away");
-    dlsh_evidence(f, "%s goes in and is the target, too; line %d makes it of %s with random numbers", name->text,
-                  made->span.line, clean->text ? clean->text : "clean data");
+    dlsh_found(e, file, n->span.line, "the clean samples as the target, the spoiled ones go in",
+               "the target is the spoiled input itself: the net learns to keep the noise, not to take it away\n"
+               "%s goes in and is the target, too; line %d makes it of %s with random numbers",
+               name->text, made->span.line, clean->text ? clean->text : "clean data");
 }
 
 /* Noise that is written into the target itself: noisy = x; noisy += randn_like(x), where x is the target. */
@@ -309,14 +302,11 @@ static void look_at_noise_within(dlsh_examination *e, const char *file, const dl
     const dlsh_node *by = writer.file && writer.line != maker.line ? dlsh_statement_at(writer.file, writer.line) : NULL;
     const dlsh_node *to = by && by->kind == DLSH_N_ASSIGN && by->op ? by->kids[0] : NULL;
     if (!to || to->kind != DLSH_N_NAME || !is_random(by)) return;
-    dlsh_finding *f =
-        dlsh_find_at(e, writer.file, writer.line,
-                     "a new tensor for what goes in, x + noise or x.clone(): then the target stays clean");
-    if (!f) return;
-    dlsh_cause(f, "random numbers are written into %s itself, which is the target of the loss", target->text);
-    dlsh_evidence(f,
-                  "line %d compares with it; a name that is given a tensor stands for the same one, and += changes it",
-                  n->span.line);
+    dlsh_found(e, writer.file, writer.line,
+               "a new tensor for what goes in, x + noise or x.clone(): then the target stays clean",
+               "random numbers are written into %s itself, which is the target of the loss\n"
+               "line %d compares with it; a name that is given a tensor stands for the same one, and += changes it",
+               target->text, n->span.line);
 }
 
 static int see_loss(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
@@ -376,16 +366,12 @@ static void find_same_rows(dlsh_examination *e, const dl_journal_row *r, dlsh_pa
         const char *file = h->file ? h->file : p.at->file;
         int at;
         const dlsh_node *made = dlsh_definition_of(file, h->name, h->place, &at);
-        dlsh_finding *f = dlsh_find_at(e, file, dlsh_line_of_making(file, made, made ? made->span.line : 0),
-                                       "what puts labels in order takes their inputs along: x = x.gather(1, order)");
-        if (!f) return;
-        dlsh_cause(f,
-                   "labels do not belong to their inputs: %s is the same for all samples, and %s tells nothing of it",
-                   h->name, x);
-        dlsh_evidence(f,
-                      "each of %ld rows holds the same %ld numbers; an input and the one most like it have unrelated "
-                      "ones; the loss went from %.4g to %.4g",
-                      dl_shape(y)[0], dl_shape(y)[1], r->first, r->last);
+        dlsh_found(e, file, dlsh_line_of_making(file, made, made ? made->span.line : 0),
+                   "what puts labels in order takes their inputs along: x = x.gather(1, order)",
+                   "labels do not belong to their inputs: %s is the same for all samples, and %s tells nothing of it\n"
+                   "each of %ld rows holds the same %ld numbers; an input and the one most like it have unrelated "
+                   "ones; the loss went from %.4g to %.4g",
+                   h->name, x, dl_shape(y)[0], dl_shape(y)[1], r->first, r->last);
         return;
     }
 }
@@ -393,9 +379,8 @@ static void find_same_rows(dlsh_examination *e, const dl_journal_row *r, dlsh_pa
 /* ---------------------------------------------------------------- the check */
 
 dl_status dlsh_check_targets(dlsh_examination *e) {
-    const dl_journal_row *r;
     long seen = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         const dlsh_pass p = dlsh_pass_of(r, 1);
         if (!p.n) continue;
         look_at_pairs(e, r, p);

@@ -72,11 +72,10 @@ void dlsh_find_moved_away(dlsh_examination *e, const dl_journal_row *r) {
     if (!isinf(dlsh_bounds_of(last, last.at).low) || dlsh_targets_move(e, r)) return;
     const double before = size_of(first, &first.at[n - last.at]), after = size_of(last, n);
     if (!(after > 2 * before) || !(r->last < r->first) || !dlsh_settled_lower(r, 0.5) || dlsh_has_rivals(e)) return;
-    dlsh_finding *f = dlsh_find_at(e, r->file, line_of_loss(r), "turn the sign: what is to be large is -x as a loss");
-    if (!f) return;
-    dlsh_cause(f, "the loss has the wrong sign: as it falls, what is computed moves away from the data");
-    dlsh_evidence(f, "the difference of line %d went from a size of %.3g to %.3g, the loss from %.4g to %.4g", n->line,
-                  before, after, r->first, r->last);
+    dlsh_found(e, r->file, line_of_loss(r), "turn the sign: what is to be large is -x as a loss",
+               "the loss has the wrong sign: as it falls, what is computed moves away from the data\n"
+               "the difference of line %d went from a size of %.3g to %.3g, the loss from %.4g to %.4g",
+               n->line, before, after, r->first, r->last);
 }
 
 int dlsh_find_fall_to_limit(dlsh_examination *e, const dl_journal_row *r) {
@@ -85,15 +84,13 @@ int dlsh_find_fall_to_limit(dlsh_examination *e, const dl_journal_row *r) {
     if (!isfinite(with.low) || isfinite(without.low) || r->count < 10) return 0;
     if (!(r->last - with.low < 0.05 * (r->first - with.low)) || dlsh_came_near(dlsh_pass_of(r, 0), p)) return 0;
     const dl_journal_node *at = turned_at(p);
-    dlsh_finding *f = dlsh_find_at(e, at->file, at->line,
-                                   "turn the sign: of the logarithm of a likelihood minus the mean is the loss, and in "
-                                   "it the logarithm of the deviation is added");
-    if (!f) return 1;
-    dlsh_cause(f, "the loss has the wrong sign: it falls to the limit that clamp() sets, and nothing else holds it");
-    dlsh_evidence(f,
-                  "it went from %.4g to %.4g, and cannot be less than %.4g; what is computed has come no nearer to the "
-                  "data",
-                  r->first, r->last, with.low);
+    dlsh_found(
+        e, at->file, at->line,
+        "turn the sign: of the logarithm of a likelihood minus the mean is the loss, and in "
+        "it the logarithm of the deviation is added",
+        "the loss has the wrong sign: it falls to the limit that clamp() sets, and nothing else holds it\n"
+        "it went from %.4g to %.4g, and cannot be less than %.4g; what is computed has come no nearer to the data",
+        r->first, r->last, with.low);
     return 1;
 }
 
@@ -146,14 +143,12 @@ int dlsh_find_labels_beyond(dlsh_examination *e, const dl_journal_row *r, dlsh_p
         labels l = {e, y->low, y->high};
         const dlsh_node *by = dlsh_origin(n->file, dlsh_statement_at(n->file, n->line), is_labels, &l);
         const dlsh_node *made = by ? dlsh_definition_of(n->file, by->text, by->span.start, &at) : NULL;
-        dlsh_finding *f =
-            by ? dlsh_find_at(e, n->file, made ? made->span.line : by->span.line, "targets of 0 and 1: (y > 0).float()")
-               : NULL;
-        if (!f) continue;
-        dlsh_cause(f, "the targets of a loss of probabilities go from %.4g to %.4g: they must lie between 0 and 1",
-                   y->low, y->high);
-        dlsh_evidence(f, "the loss of line %d falls below 0 with them: it went from %.4g to %.4g", n->line, r->first,
-                      r->last);
+        if (!by ||
+            !dlsh_found(e, n->file, made ? made->span.line : by->span.line, "targets of 0 and 1: (y > 0).float()",
+                        "the targets of a loss of probabilities go from %.4g to %.4g: they must lie between 0 and 1\n"
+                        "the loss of line %d falls below 0 with them: it went from %.4g to %.4g",
+                        y->low, y->high, n->line, r->first, r->last))
+            continue;
         return 1;
     }
     return 0;

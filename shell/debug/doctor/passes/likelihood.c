@@ -88,14 +88,12 @@ int dlsh_find_variance_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_p
             if (!dlsh_op_is(sum, "add") || (dlsh_pass_source(p, sum, 0) != v && dlsh_pass_source(p, sum, 1) != v))
                 continue;
             if (sign_in_root(p, sum) <= 0) continue;
-            dlsh_finding *f = dlsh_find_at(e, x->file, x->line, "exp(-log_var) weighs the error, log_var is added");
-            if (!f) return 1;
-            dlsh_cause(f, "the logarithm of the variance goes into both parts of the loss with the same sign: nothing "
-                          "holds it, and the loss falls without end");
-            dlsh_evidence(f,
-                          "exp of it multiplies the error, and line %d adds it: both become smaller with it, whatever "
-                          "the error is; the loss went from %.4g to %.4g",
-                          sum->line, r->first, r->last);
+            dlsh_found(e, x->file, x->line, "exp(-log_var) weighs the error, log_var is added",
+                       "the logarithm of the variance goes into both parts of the loss with the same sign: nothing "
+                       "holds it, and the loss falls without end\n"
+                       "exp of it multiplies the error, and line %d adds it: both become smaller with it, whatever the "
+                       "error is; the loss went from %.4g to %.4g",
+                       sum->line, r->first, r->last);
             return 1;
         }
     }
@@ -154,12 +152,10 @@ void dlsh_find_flat_targets(dlsh_examination *e, dlsh_pass p, const dl_journal_n
     const double classes = (double)y->shape[1], even = 1 / classes;
     if (classes < 2 || fabs(y->mean - even) > 1e-3 * even || y->std > 0.06 * sqrt(even - even * even)) return;
     const int twice = is_softmax_of_probabilities(e, n);
-    dlsh_finding *f = dlsh_find_at(e, n->file, dlsh_line_of_target(n),
-                                   twice ? "softmax of scores, or of logarithms of probabilities: softmax(log(p) / T)"
-                                         : "less smoothing: the right class keeps 0.8 or more");
-    if (!f) return;
-    dlsh_cause(f, "%sthe targets leave almost nothing to learn: all classes have nearly the same target",
-               twice ? "softmax of what is a softmax already: " : "");
-    dlsh_evidence(f, "they go from %.4g to %.4g over %.0f classes; a net that knows nothing gives %.4g to each", y->low,
-                  y->high, classes, even);
+    dlsh_found(e, n->file, dlsh_line_of_target(n),
+               twice ? "softmax of scores, or of logarithms of probabilities: softmax(log(p) / T)"
+                     : "less smoothing: the right class keeps 0.8 or more",
+               "%sthe targets leave almost nothing to learn: all classes have nearly the same target\n"
+               "they go from %.4g to %.4g over %.0f classes; a net that knows nothing gives %.4g to each",
+               twice ? "softmax of what is a softmax already: " : "", y->low, y->high, classes, even);
 }

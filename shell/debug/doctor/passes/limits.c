@@ -63,13 +63,10 @@ static void look_at_limits(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     const double apart = of.high - of.low;
     if (!isfinite(apart) || of.about || !(fmax(y->high - of.high, of.low - y->low) >= 0.1 * apart)) return;
     const dl_source at = dlsh_source_of_use(e, p, from);
-    dlsh_finding *f =
-        dlsh_find_at(e, at.file, at.line, "leave it out after the last layer, or scale the targets into its limits");
-    if (!f) return;
-    dlsh_cause(f, "the results of %s lie between %.4g and %.4g, the targets do not: they are never reached", from->op,
-               of.low, of.high);
-    dlsh_evidence(f, "targets go from %.4g to %.4g; the loss at %s:%d compares them with the result of %s", y->low,
-                  y->high, n->file, n->line, dlsh_node_text(from, what, sizeof what));
+    dlsh_found(e, at.file, at.line, "leave it out after the last layer, or scale the targets into its limits",
+               "the results of %s lie between %.4g and %.4g, the targets do not: they are never reached\n"
+               "targets go from %.4g to %.4g; the loss at %s:%d compares them with the result of %s",
+               from->op, of.low, of.high, y->low, y->high, n->file, n->line, dlsh_node_text(from, what, sizeof what));
 }
 
 /* Targets that results cannot come near: a difference is larger than the limits are apart. */

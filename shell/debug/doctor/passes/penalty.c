@@ -50,13 +50,11 @@ void dlsh_find_heavy_penalty(dlsh_examination *e, const dl_journal_row *r) {
         const double size = sqrt(v->mean * v->mean + v->std * v->std);
         const int outweighs = other > 0 && v->gradient > 5 * other && v->gradient >= 0.05 * size;
         if (!v->n || (!outweighs && !(value_of_part(p, n) > 0.5 * r->first && shrank_by_penalty(r, v)))) continue;
-        dlsh_finding *f =
-            dlsh_find_at(e, n->file, line_of_penalty(e, p, n), "a smaller factor, such as 1e-4, or weight_decay=");
-        if (!f) return;
-        dlsh_cause(f, "the penalty on weights outweighs the loss: it pulls the weights to 0");
-        dlsh_evidence(f, "its gradient of %s is %.3g at first, that of the rest of the loss %.3g%s",
-                      *v->name ? v->name : "a weight", v->gradient, other,
-                      outweighs ? "" : "; it is most of the loss, and the weight has shrunk to less than half");
+        dlsh_found(e, n->file, line_of_penalty(e, p, n), "a smaller factor, such as 1e-4, or weight_decay=",
+                   "the penalty on weights outweighs the loss: it pulls the weights to 0\n"
+                   "its gradient of %s is %.3g at first, that of the rest of the loss %.3g%s",
+                   *v->name ? v->name : "a weight", v->gradient, other,
+                   outweighs ? "" : "; it is most of the loss, and the weight has shrunk to less than half");
         return;
     }
 }

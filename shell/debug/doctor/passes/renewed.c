@@ -38,16 +38,11 @@ int dlsh_find_renewed_parameter(dlsh_examination *e, const dl_optimizer *o, long
     const dl_source made = dlsh_optimizer_source(o);
     renewed r = {.file = made.file};
     if (!made.file || !dlsh_each_node(see_renewed, &r)) return 0;
-    dlsh_finding *f = dlsh_find_at(e, r.file, r.line, "change the parameter in place: no_grad { z.clamp_(-1, 1) }");
-    if (!f) return 1;
-    dlsh_cause(f,
+    dlsh_found(e, r.file, r.line, "change the parameter in place: no_grad { z.clamp_(-1, 1) }",
                "%s is cut off from its history, and is no longer the parameter that the optimizer has: no gradient "
-               "reaches that",
-               r.name);
-    dlsh_evidence(f,
-                  "the line gives the name to a new tensor; %ld parameter%s of %s, made at line %d, never got a "
-                  "gradient",
-                  n, n > 1 ? "s" : "", dl_optimizer_text(o), made.line);
+               "reaches that\n"
+               "the line gives the name to a new tensor; %ld parameter%s of %s, made at line %d, never got a gradient",
+               r.name, n, n > 1 ? "s" : "", dl_optimizer_text(o), made.line);
     return 1;
 }
 
@@ -96,9 +91,8 @@ static int is_made_of_net(const dlsh_examination *e, dl_source at) {
 }
 
 void dlsh_find_remade_parameters(dlsh_examination *e) {
-    const dl_journal_row *r;
     if (!has_all_optimizers(e)) return;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         const dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = p.n - 1; k >= 0 && r->count - r->since > 3; k--)
             for (int j = 0; j < p.at[k].nin && j < 8; j++) {

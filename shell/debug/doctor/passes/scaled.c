@@ -44,21 +44,17 @@ static int is_behind(const char *file, int line, int other) {
 }
 
 void dlsh_find_clipped_before_scaled(dlsh_examination *e) {
-    const dl_journal_row *clip, *pass;
-    for (long i = 0; (clip = dlsh_row_next(e, DL_DID_CLIP, &i));) {
+    DLSH_EACH_ROW (clip, e, DL_DID_CLIP) {
         const int line = dlsh_line_of_scaled_gradients(clip->file);
         if (!line || !is_behind(clip->file, line, clip->line)) continue;
-        for (long k = 0; (pass = dlsh_row_next(e, DL_DID_BACKWARD, &k));) {
+        DLSH_EACH_ROW (pass, e, DL_DID_BACKWARD) {
             const double scale = scale_of(dlsh_pass_of(pass, 1));
             if (!(scale >= 4) || strcmp(pass->file, clip->file) != 0) continue;
-            dlsh_finding *f =
-                dlsh_find_at(e, clip->file, clip->line, "divide gradients by the scale first, then clip them");
-            if (!f) continue;
-            dlsh_cause(f, "gradients are clipped before they are unscaled: the limit is that of scaled ones");
-            dlsh_evidence(f,
-                          "the loss is multiplied by %.4g, the norm before clipping was %.4g, the limit is %.3g; line "
-                          "%d divides what is left, so that steps have at most the norm %.2g",
-                          scale, clip->last, clip->limit, line, clip->limit / scale);
+            dlsh_found(e, clip->file, clip->line, "divide gradients by the scale first, then clip them",
+                       "gradients are clipped before they are unscaled: the limit is that of scaled ones\n"
+                       "the loss is multiplied by %.4g, the norm before clipping was %.4g, the limit is %.3g; line %d "
+                       "divides what is left, so that steps have at most the norm %.2g",
+                       scale, clip->last, clip->limit, line, clip->limit / scale);
         }
     }
 }

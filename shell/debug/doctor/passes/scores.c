@@ -51,12 +51,12 @@ static int see_equal_scores(void *ctx, const char *file, const dlsh_node *n, con
     for (int i = 0; i < 2; i++) {
         const dlsh_node *other = n->kids[1 - i], *call = raw_scores(e, file, n->kids[i]);
         if (!call || !isnan(dlsh_number_of(e, file, other)) || dlsh_uses_net(e, file, other)) continue;
-        dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "pick the class first: argmax(dim=1), or > 0.5, or > 0");
-        if (!f) return 0;
-        dlsh_cause(f,
-                   "scores of a net are compared with labels by ==: they are hardly ever equal, whatever it learned");
-        dlsh_evidence(f, "what stands beside == is what the net gives at line %d, or the largest of it, not its place",
-                      call->span.line);
+        if (!dlsh_found(
+                e, file, n->span.line, "pick the class first: argmax(dim=1), or > 0.5, or > 0",
+                "scores of a net are compared with labels by ==: they are hardly ever equal, whatever it learned\n"
+                "what stands beside == is what the net gives at line %d, or the largest of it, not its place",
+                call->span.line))
+            return 0;
     }
     return 0;
 }
@@ -110,9 +110,8 @@ static scores scores_in(dlsh_pass p, dl_module *m) {
 }
 
 static scores scores_of(const dlsh_examination *e, dl_module *m) {
-    const dl_journal_row *r;
     scores s = {NULL, NULL, -1};
-    for (long i = 0; s.dim < 0 && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) s = scores_in(dlsh_pass_of(r, 1), m);
+    DLSH_EACH_ROW_WHILE (s.dim < 0, r, e, DL_DID_BACKWARD) s = scores_in(dlsh_pass_of(r, 1), m);
     return s;
 }
 
@@ -133,10 +132,9 @@ static const dlsh_node *scores_made_by(const dlsh_examination *e, const char *fi
 static void tell_best_sample(dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *call) {
     dlsh_traced used[DLSH_TRACED];
     if (dlsh_trace_value(e, file, call, used) > 0 && used[0].tensor && dl_ndim(used[0].tensor) < 2) return;
-    dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "dim=1: one class for each sample");
-    if (!f) return;
-    dlsh_cause(f, "argmax runs over dimension 0, the samples: it gives the best sample of each class");
-    dlsh_evidence(f, "what a net gives has samples as dimension 0 and classes as dimension 1");
+    dlsh_found(e, file, n->span.line, "dim=1: one class for each sample",
+               "argmax runs over dimension 0, the samples: it gives the best sample of each class\n"
+               "what a net gives has samples as dimension 0 and classes as dimension 1");
 }
 
 /* Classes are picked, or probabilities made, along another dimension than that of the loss: of what is not on the tape,
@@ -161,13 +159,11 @@ static int see_pick(void *ctx, const char *file, const dlsh_node *n, const dlsh_
     for (int i = 0; i < e->nfindings; i++)
         if (e->findings[i].line == n->span.line && !strcmp(e->findings[i].file, file)) return 0; /* told of the loss */
     char shape[80];
-    dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "the dimension that the loss takes for the classes");
-    if (!f) return 0;
-    dlsh_cause(f, "%s runs over dimension %.0f of the scores, but the classes of the loss are dimension %d", by->text,
-               over, s.dim);
-    dlsh_evidence(f, "the net gives [%s], whose %ld classes the loss of line %d has along dimension %d",
-                  dlsh_shape_text(s.result->ndim, s.result->shape, shape, sizeof shape), s.result->shape[s.dim],
-                  s.loss->line, s.dim);
+    dlsh_found(e, file, n->span.line, "the dimension that the loss takes for the classes",
+               "%s runs over dimension %.0f of the scores, but the classes of the loss are dimension %d\n"
+               "the net gives [%s], whose %ld classes the loss of line %d has along dimension %d",
+               by->text, over, s.dim, dlsh_shape_text(s.result->ndim, s.result->shape, shape, sizeof shape),
+               s.result->shape[s.dim], s.loss->line, s.dim);
     return 0;
 }
 

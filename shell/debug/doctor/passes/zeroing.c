@@ -32,14 +32,11 @@ static int see_partly(void *ctx, const char *file, const dlsh_node *n, const dls
 int dlsh_zeroes_nets_partly(dlsh_examination *e, const dl_journal_row *step) {
     partly s = {.e = e, .o = dlsh_live_optimizer(e, step->what, NULL)};
     if (!s.o || !dlsh_each_node(see_partly, &s)) return 0;
-    dlsh_finding *f = dlsh_find_at(e, s.file, s.line, "zero_grad of the optimizer, which has all of them");
-    if (!f) return 1;
-    dlsh_cause(f, "the gradients of %s alone are zeroed: others, as of %s, are not, and add up over all steps", s.name,
-               s.other);
-    dlsh_evidence(f,
-                  "%ld of %ld steps (line %d) used the gradient of the step before once more; the optimizer has "
-                  "parameters that %s has not",
-                  step->again, step->count, step->line, s.name);
+    dlsh_found(e, s.file, s.line, "zero_grad of the optimizer, which has all of them",
+               "the gradients of %s alone are zeroed: others, as of %s, are not, and add up over all steps\n"
+               "%ld of %ld steps (line %d) used the gradient of the step before once more; the optimizer has "
+               "parameters that %s has not",
+               s.name, s.other, step->again, step->count, step->line, s.name);
     return 1;
 }
 
@@ -66,11 +63,10 @@ static const char *changed_at(const dlsh_node *n, int line) {
 
 /* Updates by hand, of whose gradients some are zeroed by hand. */
 int dlsh_zeroes_partly(dlsh_examination *e, const dl_journal_row *step) {
-    const dl_journal_row *r;
     partly s = {.e = e};
     char names[160] = "";
     long other = 0, added = 0, total = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_STEP) {
         if (r->what != step->what) continue;
         other += r->again == 0, added += r->again, total += r->count;
         const char *name = r->again ? changed_at(dlsh_text_root(r->file), r->line) : NULL;
@@ -79,12 +75,11 @@ int dlsh_zeroes_partly(dlsh_examination *e, const dl_journal_row *step) {
     }
     const int all = added > total - total / 8; /* of an optimizer: each step has some that were not zeroed */
     if ((step->what ? !all : !other && all) || !dlsh_each_node(see_zeroing, &s)) return 0;
-    dlsh_finding *f = dlsh_find_at(e, s.file, s.line, "zero the gradient of each parameter that is changed");
-    if (!f) return 1;
-    dlsh_cause(f, "gradients are zeroed in part: %s %s not, and add%s up over all steps", *names ? names : "others",
-               strchr(names, ',') || !*names ? "are" : "is", strchr(names, ',') || !*names ? "" : "s");
-    dlsh_evidence(f, "%ld of %ld updates (line %d) used the gradient of the one before once more", added, total,
-                  step->line);
+    dlsh_found(e, s.file, s.line, "zero the gradient of each parameter that is changed",
+               "gradients are zeroed in part: %s %s not, and add%s up over all steps\n"
+               "%ld of %ld updates (line %d) used the gradient of the one before once more",
+               *names ? names : "others", strchr(names, ',') || !*names ? "are" : "is",
+               strchr(names, ',') || !*names ? "" : "s", added, total, step->line);
     return 1;
 }
 
@@ -98,20 +93,17 @@ static const dlsh_node *block_of(const char *file, int line) {
 
 /* Does the other optimizer step in that block as often as it is zeroed there? */
 static int is_of_its_own_steps(const dlsh_examination *e, const dl_journal_row *zero, const dlsh_node *block) {
-    const dl_journal_row *r;
     int zeroed = 0, steps = 0;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_ZERO, &i));)
-        zeroed += r->what == zero->what && block_of(r->file, r->line) == block;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
-        steps += r->what == zero->what && block_of(r->file, r->line) == block;
+    DLSH_EACH_ROW (r, e, DL_DID_ZERO) zeroed += r->what == zero->what && block_of(r->file, r->line) == block;
+    DLSH_EACH_ROW (r, e, DL_DID_STEP) steps += r->what == zero->what && block_of(r->file, r->line) == block;
     return steps >= zeroed;
 }
 
 const dl_journal_row *dlsh_zeroed_instead(const dlsh_examination *e, const dl_journal_row *step,
                                           const dl_journal_row *pass) {
-    const dl_journal_row *r, *found = NULL;
+    const dl_journal_row *found = NULL;
     const dlsh_node *block = block_of(step->file, step->line);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_ZERO, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_ZERO) {
         if (r->what == step->what) return NULL;
         if (!r->what || !block || r->line > pass->line || block_of(r->file, r->line) != block) continue;
         if (!is_of_its_own_steps(e, r, block) && (!found || r->line > found->line)) found = r;

@@ -106,10 +106,8 @@ static void add_nets(dlsh_examination *e) {
     const dlsh_holder *h;
     for (int i = 0; e->nsubjects < DLSH_SUBJECTS && (h = dlsh_holder_next(&e->holders, &i));) {
         dl_module *m = dlsh_unwrap(h->value, &dlsh_net_class);
-        const dl_journal_row *r;
         int trained = 0, part = 0;
-        for (long k = 0; m && (r = dlsh_row_next(e, DL_DID_FORWARD, &k));)
-            trained |= r->what == m && r->grad && r->count > 2;
+        DLSH_EACH_ROW_WHILE (m, r, e, DL_DID_FORWARD) trained |= r->what == m && r->grad && r->count > 2;
         const dlsh_holder *other;
         for (int k = 0; trained && (other = dlsh_holder_next(&e->holders, &k));) {
             dl_module *whole = dlsh_unwrap(other->value, &dlsh_net_class);

@@ -128,13 +128,11 @@ static void tell(dlsh_examination *e, const char *file, const dlsh_node *use, lo
                  int exact) {
     if (by < 1 || counted < 1 || (!exact && 4 * by > 3 * counted && 3 * by < 4 * counted)) return;
     if (50 * by > 49 * counted && 49 * by < 50 * counted) return;
-    dlsh_finding *f = dlsh_find_at(e, file, use->span.line, "divide by the number of samples that were counted");
-    if (!f) return;
-    dlsh_cause(f, "a figure of %ld samples is divided by %ld: it is %.3g times %s than it is", counted, by,
-               by > counted ? (double)by / (double)counted : (double)counted / (double)by,
-               by > counted ? "smaller" : "larger");
-    dlsh_evidence(f, "line %d counts over %ld samples, the divisor at line %d is the size of something else", line,
-                  counted, use->span.line);
+    dlsh_found(e, file, use->span.line, "divide by the number of samples that were counted",
+               "a figure of %ld samples is divided by %ld: it is %.3g times %s than it is\n"
+               "line %d counts over %ld samples, the divisor at line %d is the size of something else",
+               counted, by, by > counted ? (double)by / (double)counted : (double)counted / (double)by,
+               by > counted ? "smaller" : "larger", line, counted, use->span.line);
 }
 
 /* hits / n, where hits was added up in a loop over a loader. */

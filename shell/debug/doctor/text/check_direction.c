@@ -18,13 +18,11 @@ static int direction_of(const char *name) {
 }
 
 static void find_turned(dlsh_examination *e, const char *file, int line, const char *figure, int way, const char *how) {
-    dlsh_finding *f = dlsh_find_at(
-        e, file, line, way > 0 ? "take the lowest one: mode=\"min\", `<`" : "take the highest one: mode=\"max\", `>`");
-    if (!f) return;
-    dlsh_cause(f, "%s is better when it is %s, but here the %s one counts as the best", figure,
-               way > 0 ? "low" : "high", way > 0 ? "highest" : "lowest");
-    dlsh_evidence(f, "%s; so the best is taken for the worst, and what waits for it stops at once or keeps a bad state",
-                  how);
+    dlsh_found(e, file, line,
+               way > 0 ? "take the lowest one: mode=\"min\", `<`" : "take the highest one: mode=\"max\", `>`",
+               "%s is better when it is %s, but here the %s one counts as the best\n"
+               "%s; so the best is taken for the worst, and what waits for it stops at once or keeps a bad state",
+               figure, way > 0 ? "low" : "high", way > 0 ? "highest" : "lowest", how);
 }
 
 /* ---------------------------------------------------------------- options with a mode */
@@ -163,14 +161,12 @@ static int see_highest(void *ctx, const char *file, const dlsh_node *n, const dl
         memcmp(dl_shape(g), dl_shape(r->score), (size_t)dl_ndim(g) * sizeof(long)) != 0)
         return 0;
     const double c = correlation(r->score, g);
-    dlsh_finding *f =
-        c > 0.3 ? dlsh_find_at(r->e, file, r->low->span.line, "the highest ones: descending=true, or topk(k)") : NULL;
-    if (!f) return 0;
-    dlsh_cause(f, "the lowest of %s are taken here, but the highest of %s in line %d: the metric counts the worst",
-               r->low_name->text, name->text, n->span.line);
-    dlsh_evidence(
-        f, "both rise together, with a correlation of %.2f: the training is right, its figure is turned round", c);
-    return 1;
+    return c > 0.3 &&
+           dlsh_found(
+               r->e, file, r->low->span.line, "the highest ones: descending=true, or topk(k)",
+               "the lowest of %s are taken here, but the highest of %s in line %d: the metric counts the worst\n"
+               "both rise together, with a correlation of %.2f: the training is right, its figure is turned round",
+               r->low_name->text, name->text, n->span.line, c) != NULL;
 }
 
 static void look_at_ranking(dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *const *within,

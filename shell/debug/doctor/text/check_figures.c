@@ -124,15 +124,11 @@ static void look_at_kept(const looking *s, const dlsh_node *n) {
     if (!inner || !is_zero(first)) return;
     const dlsh_node *use = division_of(body, name, inner->span.end, s->loop->span.end);
     if (!use || grows(use->kids[1], s->loop)) return;
-    dlsh_finding *f = dlsh_find_at(s->e, s->file, first->span.line, "set it to 0 at the start of each epoch");
-    if (!f) return;
-    dlsh_cause(f,
-               "%s goes on over all epochs: it is never set back to 0, and each epoch's figure has those before in it",
-               name);
-    dlsh_evidence(f,
-                  "it is set to 0 before the loop of line %d alone; line %d adds to it, and line %d divides it by what "
-                  "one epoch has",
-                  s->loop->span.line, n->span.line, use->span.line);
+    dlsh_found(s->e, s->file, first->span.line, "set it to 0 at the start of each epoch",
+               "%s goes on over all epochs: it is never set back to 0, and each epoch's figure has those before in it\n"
+               "it is set to 0 before the loop of line %d alone; line %d adds to it, and line %d divides it by what "
+               "one epoch has",
+               name, s->loop->span.line, n->span.line, use->span.line);
 }
 
 /* A field or item of a record or list, hits of tally.hits and tally[0], as a key; NULL: it is none. */
@@ -193,14 +189,11 @@ static void look_at_counter(dlsh_examination *e, const char *file, const dlsh_no
     const dlsh_node *use = division_of_part(file, root, part);
     const int within = use ? loops_around(file, use->span.start, &outer) : 0;
     if (!within || loops_around(file, n->span.start, &same) <= within || same != outer || d.at >= outer) return;
-    dlsh_finding *f = dlsh_find_at(e, file, d.value->span.line, "set it to 0 at the start of each round");
-    if (!f) return;
-    dlsh_cause(f, "%s goes on over all epochs: it is never set back to 0, and each figure has those before in it",
-               part->kids[0]->text);
-    dlsh_evidence(f,
-                  "this line alone makes it, before all loops; line %d adds to it in a loop, and line %d divides it "
-                  "in each round of the outer one",
-                  n->span.line, use->span.line);
+    dlsh_found(e, file, d.value->span.line, "set it to 0 at the start of each round",
+               "%s goes on over all epochs: it is never set back to 0, and each figure has those before in it\n"
+               "this line alone makes it, before all loops; line %d adds to it in a loop, and line %d divides it in "
+               "each round of the outer one",
+               part->kids[0]->text, n->span.line, use->span.line);
 }
 
 /* ---------------------------------------------------------------- counts over batches */
@@ -225,11 +218,10 @@ static void look_at_count(const looking *s, const dlsh_node *n) {
     if (!by || by->kind != DLSH_N_CALL || by->nkids != 2 || !dlsh_names(by->kids[0], "len") ||
         !dlsh_names(by->kids[1], seq->text))
         return;
-    dlsh_finding *f = dlsh_find_at(s->e, s->file, use->span.line, "divide by the number of samples");
-    if (!f) return;
-    dlsh_cause(f, "a count of samples is divided by the number of batches: it is no share");
-    dlsh_evidence(f, "line %d adds up the samples for which the comparison holds; len(%s) counts batches", n->span.line,
-                  seq->text);
+    dlsh_found(s->e, s->file, use->span.line, "divide by the number of samples",
+               "a count of samples is divided by the number of batches: it is no share\n"
+               "line %d adds up the samples for which the comparison holds; len(%s) counts batches",
+               n->span.line, seq->text);
 }
 
 /* ---------------------------------------------------------------- of the last batch alone */
@@ -263,11 +255,10 @@ static void look_at_last(const looking *s) {
         const char *name = t->kids[i]->kind == DLSH_N_NAME ? t->kids[i]->text : NULL;
         const dlsh_node *use = name ? metric_with(s->scope, name, loop->span.end) : NULL;
         if (!use || is_set_again(s->scope, name, loop->span.end, use->span.start + 1)) continue;
-        dlsh_finding *f = dlsh_find_at(s->e, s->file, use->span.line, "add up in the loop, or keep all results of it");
-        if (!f) return;
-        dlsh_cause(f, "the figure is that of the last batch alone: %s is what the loop left", name);
-        dlsh_evidence(f, "the loop of line %d is over; the batches before its last one do not count here",
-                      loop->span.line);
+        dlsh_found(s->e, s->file, use->span.line, "add up in the loop, or keep all results of it",
+                   "the figure is that of the last batch alone: %s is what the loop left\n"
+                   "the loop of line %d is over; the batches before its last one do not count here",
+                   name, loop->span.line);
         return;
     }
 }
@@ -331,14 +322,13 @@ static void look_at_order(dlsh_examination *e, const char *file, const dlsh_node
         const dlsh_node *loop = collected_by(file, side[i], 0);
         if (!loop || !dlsh_is_shuffled(file, loop->kids[loop->nkids - 1 - (loop->kind == DLSH_N_FOR)], &line)) continue;
         if (!is_in_own_order(e, file, side[1 - i], loop)) continue;
-        dlsh_finding *f = dlsh_find_at(e, file, line,
-                                       "no shuffle where results are kept, or keep the labels of the "
-                                       "batches beside them");
-        if (!f) return;
-        dlsh_cause(f, "results are kept in the order of a loader that shuffles, and compared with labels in their own "
-                      "order: the figure is one of chance");
-        dlsh_evidence(f, "line %d compares both; the loop of line %d goes over the samples in another order each time",
-                      n->span.line, loop->span.line);
+        dlsh_found(e, file, line,
+                   "no shuffle where results are kept, or keep the labels of the "
+                   "batches beside them",
+                   "results are kept in the order of a loader that shuffles, and compared with labels in their own "
+                   "order: the figure is one of chance\n"
+                   "line %d compares both; the loop of line %d goes over the samples in another order each time",
+                   n->span.line, loop->span.line);
         return;
     }
 }

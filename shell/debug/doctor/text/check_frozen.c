@@ -126,15 +126,12 @@ static void look_at_frozen(dlsh_examination *e, dl_module *m, const char *name) 
         const dl_tensor *w = l->entries[i].tensor;
         const char *path = l->entries[i].path;
         if (dl_requires_grad(w) || dl_ndim(w) < 2 || !dlsh_is_as_made(w) || !has_trained_bias(e, l, path)) continue;
-        dlsh_finding *f = dlsh_each_node(see_freezing, &at)
-                              ? dlsh_find_at(e, at.file, at.line,
-                                             "freeze only what has learned: leave the new layers out of the condition")
-                              : NULL;
-        if (!f) return;
-        dlsh_cause(f, "%s.%s is frozen with the random numbers that it began with: its layer learns a bias alone", name,
-                   path);
-        dlsh_evidence(f, "nothing was written to it since it was made, it has no gradient, and the bias beside it is "
-                         "trained");
+        if (dlsh_each_node(see_freezing, &at))
+            dlsh_found(
+                e, at.file, at.line, "freeze only what has learned: leave the new layers out of the condition",
+                "%s.%s is frozen with the random numbers that it began with: its layer learns a bias alone\n"
+                "nothing was written to it since it was made, it has no gradient, and the bias beside it is trained",
+                name, path);
         return;
     }
 }
@@ -176,13 +173,11 @@ static int see_release(void *ctx, const char *file, const dlsh_node *n, const dl
     }
     if (!of || on != 1 || !condition || strcmp(file, s->frozen.file) != 0 || s->frozen.line >= n->span.line) return 0;
     const long count = frozen_parameters(s->e, file, of);
-    dlsh_finding *f = count ? dlsh_find_at(s->e, file, condition->span.line,
-                                           "a condition that comes true while there is training left")
-                            : NULL;
-    if (!f) return 0;
-    dlsh_cause(f, "what was frozen is never released: the condition for it did not come true");
-    dlsh_evidence(f, "line %d froze it; line %d is to release it, but %ld parameter%s there still need%s no gradient",
-                  s->frozen.line, n->span.line, count, count > 1 ? "s" : "", count > 1 ? "" : "s");
+    if (count)
+        dlsh_found(s->e, file, condition->span.line, "a condition that comes true while there is training left",
+                   "what was frozen is never released: the condition for it did not come true\n"
+                   "line %d froze it; line %d is to release it, but %ld parameter%s there still need%s no gradient",
+                   s->frozen.line, n->span.line, count, count > 1 ? "s" : "", count > 1 ? "" : "s");
     return 0;
 }
 
@@ -211,14 +206,11 @@ static void find_second_stage(dlsh_examination *e, dl_source frozen) {
                 continue;
             if (frozen.line >= first.line || first.line >= then.line) continue;
             if (!dl_optimizer_steps(a) || !dl_optimizer_steps(b) || frozen_in_both(a, b) < 1) continue;
-            dlsh_finding *f =
-                dlsh_find_at(e, then.file, then.line, "requires_grad_(true) before it, or a first stage alone");
-            if (!f) continue;
-            dlsh_cause(f, "what was frozen for the first training is never released: the second one trains no more");
-            dlsh_evidence(f,
-                          "line %d froze it; %ld parameters of this optimizer, all of which were trained before, need "
-                          "no gradient, the same as in the training of line %d",
-                          frozen.line, frozen_in_both(a, b), first.line);
+            dlsh_found(e, then.file, then.line, "requires_grad_(true) before it, or a first stage alone",
+                       "what was frozen for the first training is never released: the second one trains no more\n"
+                       "line %d froze it; %ld parameters of this optimizer, all of which were trained before, need no "
+                       "gradient, the same as in the training of line %d",
+                       frozen.line, frozen_in_both(a, b), first.line);
         }
 }
 
@@ -273,9 +265,8 @@ void dlsh_find_frozen_layer(dlsh_examination *e, const char *file) {
 }
 
 dl_status dlsh_check_frozen(dlsh_examination *e) {
-    const dl_journal_row *r;
     const void *known = NULL;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         const char *name = "";
         look_at_noise(e, r);
         dl_module *m = r->what != known && r->grad ? dlsh_live_net(e, r->what, &name) : NULL;

@@ -60,11 +60,10 @@ static int takes_place(const dlsh_node *n, const dlsh_node *loop) {
 
 static void find_set_anew(dlsh_examination *e, const char *file, const dlsh_node *loop, const dlsh_node *set,
                           const dlsh_node *use, const char *name) {
-    dlsh_finding *f = dlsh_find_at(e, file, set->span.line, "set it before the loop");
-    if (!f) return;
-    dlsh_cause(f, "%s is set anew in each pass of the loop: what passes before left in it is lost", name);
-    dlsh_evidence(f, "line %d makes it of what it was, in the same loop (line %d), so that the last pass alone counts",
-                  use->span.line, loop->span.line);
+    dlsh_found(e, file, set->span.line, "set it before the loop",
+               "%s is set anew in each pass of the loop: what passes before left in it is lost\n"
+               "line %d makes it of what it was, in the same loop (line %d), so that the last pass alone counts",
+               name, use->span.line, loop->span.line);
 }
 
 static void look_at_set(dlsh_examination *e, const char *file, const dlsh_node *loop, int at, const dlsh_node *scope) {
@@ -100,14 +99,14 @@ static void look_at_rebound(dlsh_examination *e, const char *file, const dlsh_no
         own |= owner->kids[i]->kind == DLSH_N_PARAM && !strcmp(owner->kids[i]->text, name);
     if (!own || dlsh_reads_behind(dlsh_body_of(owner), name, n->span.end)) return;
     const int gradient = has_gradient_of(n->kids[1], name);
-    dlsh_finding *f = dlsh_find_at(e, file, n->span.line,
-                                   gradient ? "change the parameter in place: p -= rate * p.grad"
-                                            : "change it in place: x.mul_(2), x[:] = ..., or put the result back");
-    if (!f) return;
-    dlsh_cause(f, "%s = ... gives the name a new %s: %s", name, gradient ? "tensor" : "value",
-               gradient ? "the parameter itself stays as it was" : "what it stood for stays as it was");
-    dlsh_evidence(f, "%s stands for %s, and nothing reads it after this line", name,
-                  owner->kind == DLSH_N_FOR ? "an item of the loop" : "an argument of the function");
+    dlsh_found(e, file, n->span.line,
+               gradient ? "change the parameter in place: p -= rate * p.grad"
+                        : "change it in place: x.mul_(2), x[:] = ..., or put the result back",
+               "%s = ... gives the name a new %s: %s\n"
+               "%s stands for %s, and nothing reads it after this line",
+               name, gradient ? "tensor" : "value",
+               gradient ? "the parameter itself stays as it was" : "what it stood for stays as it was", name,
+               owner->kind == DLSH_N_FOR ? "an item of the loop" : "an argument of the function");
 }
 
 /* ---------------------------------------------------------------- loops over batches */
@@ -130,9 +129,8 @@ static int is_within_lines(const dlsh_node *n, int line) {
 
 /* Backward passes and steps within a loop. */
 static long count_in(const dlsh_examination *e, dl_journal_kind kind, const char *file, const dlsh_node *loop) {
-    const dl_journal_row *r;
     long most = 0;
-    for (long i = 0; (r = dlsh_row_next(e, kind, &i));)
+    DLSH_EACH_ROW (r, e, kind)
         if (!strcmp(r->file, file) && is_within_lines(dlsh_body_of(loop), r->line))
             most = r->count > most ? r->count : most;
     return most;
@@ -190,12 +188,10 @@ static void look_at_break(dlsh_examination *e, const char *file, const dlsh_node
                  rounds = by ? rounds_of(e, file, loop->span.start, 0) : NAN;
     const long ran = by ? count_in(e, DL_DID_BACKWARD, file, loop) : 0;
     if (!ran || !((double)ran < 0.5 * all * rounds)) return;
-    dlsh_finding *f = dlsh_find_at(e, file, by->span.line, "leave `break` out, once the loop is known to run");
-    if (!f) return;
-    dlsh_cause(f, "`break` ends the loop over batches after %.2g of %.0f: the other samples are not trained on",
-               (double)ran / rounds, all);
-    dlsh_evidence(f, "%ld backward passes in %.0f runs of the loop of line %d, which has %.0f batches", ran, rounds,
-                  loop->span.line, all);
+    dlsh_found(e, file, by->span.line, "leave `break` out, once the loop is known to run",
+               "`break` ends the loop over batches after %.2g of %.0f: the other samples are not trained on\n"
+               "%ld backward passes in %.0f runs of the loop of line %d, which has %.0f batches",
+               (double)ran / rounds, all, ran, rounds, loop->span.line, all);
 }
 
 /* Is the loss of a pass scaled, as where gradients of batches are added up on purpose? */
@@ -206,19 +202,18 @@ static int is_scaled(const dl_journal_row *r) {
 }
 
 static void look_at_steps(dlsh_examination *e, const char *file, const dlsh_node *loop, const dlsh_node *outer) {
-    const dl_journal_row *r, *step = NULL, *pass = NULL;
+    const dl_journal_row *step = NULL, *pass = NULL;
     const double all = batches_of(e, file, loop);
     if (!(all >= 4) || count_in(e, DL_DID_STEP, file, loop)) return;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (!strcmp(r->file, file) && is_within_lines(dlsh_body_of(loop), r->line)) pass = r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_STEP)
         if (!strcmp(r->file, file) && is_within_lines(dlsh_body_of(outer), r->line)) step = r;
     if (!pass || !step || is_scaled(pass) || pass->count < 4 * step->count) return;
-    dlsh_finding *f = dlsh_find_at(e, file, step->line, "move it, and zero_grad, into the loop over batches");
-    if (!f) return;
-    dlsh_cause(f, "the step stands outside of the loop over batches: there is one for all batches together");
-    dlsh_evidence(f, "%ld backward passes (line %d), but %ld steps; the loop of line %d has %.0f batches", pass->count,
-                  pass->line, step->count, loop->span.line, all);
+    dlsh_found(e, file, step->line, "move it, and zero_grad, into the loop over batches",
+               "the step stands outside of the loop over batches: there is one for all batches together\n"
+               "%ld backward passes (line %d), but %ld steps; the loop of line %d has %.0f batches",
+               pass->count, pass->line, step->count, loop->span.line, all);
 }
 
 /* ---------------------------------------------------------------- a state that is cut off at each time */
@@ -309,29 +304,24 @@ static int trains_at(dlsh_pass p, const char *file, int line) {
  * time is enough, as at a fixed point, unless each time has data of its own. */
 static void look_at_cut_state(dlsh_examination *e, const char *file, const dlsh_node *loop) {
     const char *name = NULL;
-    const dl_journal_row *r, *pass = NULL;
+    const dl_journal_row *pass = NULL;
     int carried = 0;
     const dlsh_node *by = dlsh_trains(loop) ? NULL : state_cut_in(dlsh_body_of(loop), &name, &carried);
     if (!by || (!carried && !carries(dlsh_body_of(loop), name)) || dlsh_mentions(loop, "grad"))
         return; /* or z is moved */
     const int times = line_of_times(file, loop, by, name);
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         if (strcmp(r->file, file) != 0 || r->count < 16) continue;
         if (dlsh_settled_lower(r, 0.8) && !trains_at(dlsh_pass_of(r, 1), file, times)) return;
         pass = r;
     }
-    dlsh_finding *f = pass ? dlsh_find_at(e, file, by->span.line,
-                                          "leave it out here; detach between pieces, where a backward pass was before")
-                           : NULL;
-    if (!f) return;
-    dlsh_cause(f,
-               "the history of %s is cut at each time of the loop: no gradient reaches what came in before the last "
-               "time",
-               name);
-    dlsh_evidence(f,
-                  "%s is made of itself in the loop of line %d, without its history; there is no backward pass in the "
-                  "loop; the loss (line %d) went from %.4g to %.4g in %ld passes",
-                  name, loop->span.line, pass->line, pass->first, pass->last, pass->count);
+    if (pass)
+        dlsh_found(
+            e, file, by->span.line, "leave it out here; detach between pieces, where a backward pass was before",
+            "the history of %s is cut at each time of the loop: no gradient reaches what came in before the last time\n"
+            "%s is made of itself in the loop of line %d, without its history; there is no backward pass in the loop; "
+            "the loss (line %d) went from %.4g to %.4g in %ld passes",
+            name, name, loop->span.line, pass->line, pass->first, pass->last, pass->count);
 }
 
 /* A cut in a loop that holds no backward pass, and a line, where `within` is set. */
@@ -409,17 +399,13 @@ static void look_at_cut_on_tape(dlsh_examination *e, const dl_journal_row *r) {
         }
     cut_in_loop c = {.file = next ? next->file : ""};
     if (!next || nseen + 1 < times || dlsh_settled_lower(r, 0.6) || !dlsh_each_node(see_cut, &c)) return;
-    dlsh_finding *f =
-        dlsh_find_at(e, c.file, c.line, "leave it out here; detach between pieces, where a backward pass was before");
-    if (!f) return;
-    dlsh_cause(f,
+    dlsh_found(e, c.file, c.line, "leave it out here; detach between pieces, where a backward pass was before",
                "the state of line %d loses its history at each time of the loop: no gradient reaches what came in "
-               "before the last time",
-               next->line);
-    dlsh_evidence(f,
-                  "in the last pass looked at (line %d) %d of %ld states that line %d made came in again without "
-                  "history; the loss went from %.4g to %.4g in %ld passes",
-                  r->line, nseen, nseen < times ? times : nseen + times, next->line, r->first, r->last, r->count);
+               "before the last time\n"
+               "in the last pass looked at (line %d) %d of %ld states that line %d made came in again without history; "
+               "the loss went from %.4g to %.4g in %ld passes",
+               next->line, r->line, nseen, nseen < times ? times : nseen + times, next->line, r->first, r->last,
+               r->count);
 }
 
 /* How often a pass goes through the first weight of a net; 0: it has none. */
@@ -438,20 +424,16 @@ static long uses_of(dlsh_pass p, dl_module *m) {
 /* A net that runs several times for a pass, of which the pass goes through the last one, as its state is cut. */
 static void look_at_cut_net(dlsh_examination *e, const dl_journal_row *r) {
     const dlsh_pass p = dlsh_pass_of(r, 1);
-    const dl_journal_row *f;
-    for (long i = 0; r->count > 15 && (f = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW_WHILE (r->count > 15, f, e, DL_DID_FORWARD) {
         dl_module *m = f->grad && f->count >= 3 * r->count ? dlsh_live_net(e, f->what, NULL) : NULL;
         cut_in_loop c = {.file = f->file, .within = f->line};
         if (!m || uses_of(p, m) != 1 || dlsh_settled_lower(r, 0.6) || !dlsh_each_node(see_cut, &c)) continue;
-        dlsh_finding *g = dlsh_find_at(e, c.file, c.line,
-                                       "leave it out here; detach between pieces, where a backward pass was before");
-        if (!g) return;
-        dlsh_cause(g, "a state loses its history at each time of the loop: no gradient reaches what came in before the "
-                      "last time");
-        dlsh_evidence(g,
-                      "the net of line %d ran %ld times for %ld passes (line %d), and each of these goes through it "
-                      "once; the loss went from %.4g to %.4g",
-                      f->line, f->count, r->count, r->line, r->first, r->last);
+        dlsh_found(e, c.file, c.line, "leave it out here; detach between pieces, where a backward pass was before",
+                   "a state loses its history at each time of the loop: no gradient reaches what came in before the "
+                   "last time\n"
+                   "the net of line %d ran %ld times for %ld passes (line %d), and each of these goes through it once; "
+                   "the loss went from %.4g to %.4g",
+                   f->line, f->count, r->count, r->line, r->first, r->last);
         return;
     }
 }

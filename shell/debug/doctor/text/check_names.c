@@ -69,14 +69,13 @@ static const dlsh_node *last_place(const dlsh_node *n) {
 /* Lengths that nobody reads, where the last place is taken, which is padding for most samples. */
 static int ignores_lengths(dlsh_examination *e, const char *file, const dlsh_node *body, int i, const char *name) {
     const dlsh_node *last = are_lengths(e, i, name) ? last_place(body) : NULL;
-    dlsh_finding *f = last
-                          ? dlsh_find_at(e, file, last->span.line,
-                                         dlsh_kept(e, "the last place of each sample: y[arange(len(y)), %s - 1]", name))
-                          : NULL;
-    if (!f) return last != NULL;
-    dlsh_cause(f, "the last place is taken, which is padding for samples that are shorter: forward never reads %s",
-               name);
-    dlsh_evidence(f, "%s has the lengths of the samples, and stands nowhere in its body", name);
+    if (!last ||
+        !dlsh_found(e, file, last->span.line,
+                    dlsh_kept(e, "the last place of each sample: y[arange(len(y)), %s - 1]", name),
+                    "the last place is taken, which is padding for samples that are shorter: forward never reads %s\n"
+                    "%s has the lengths of the samples, and stands nowhere in its body",
+                    name, name))
+        return last != NULL;
     return 1;
 }
 
@@ -152,13 +151,10 @@ static void look_at_overwritten(dlsh_examination *e, const char *file, const dls
         if (!writes || dlsh_mentions(use->kids[use->nkids - 1], p->text)) continue;
         const dlsh_node *call = dlsh_last_call(root, fn), *given = call ? dlsh_argument_of(call, k, p->text) : NULL;
         if (!given || given->kind != DLSH_N_NAME || !dlsh_object_of(e, file, given, &dlsh_net_class)) continue;
-        dlsh_finding *f =
-            dlsh_find_at(e, file, use->span.line, "use the net that is given, or return the one that is made");
-        if (!f) return;
-        dlsh_cause(f, "%s is overwritten before it is read: %s trains another net than it is given, %s", p->text,
-                   fn->text, given->text);
-        dlsh_evidence(f, "line %d gives it %s, which stays as it is; what is made here is gone when %s returns",
-                      call->span.line, given->text, fn->text);
+        dlsh_found(e, file, use->span.line, "use the net that is given, or return the one that is made",
+                   "%s is overwritten before it is read: %s trains another net than it is given, %s\n"
+                   "line %d gives it %s, which stays as it is; what is made here is gone when %s returns",
+                   p->text, fn->text, given->text, call->span.line, given->text, fn->text);
     }
 }
 
@@ -277,12 +273,11 @@ static int look_at_unread(dlsh_examination *e, const char *file, const dlsh_node
         if (!dlsh_speaks_of(name, roles[i].words)) continue;
         const taking t = {e, file, roles[i].taker, made->span.end};
         const dlsh_node *own = taker_in(&t, scope), *use = own ? own : taker_in(&t, elsewhere(file, scope));
-        dlsh_finding *f =
-            use && !is_never_set(e, file, to) ? dlsh_find_at(e, file, use->span.line, roles[i].remedy) : NULL;
-        if (!f) return 1;
-        dlsh_cause(f, "%s is made and never used: %s", name, roles[i].without);
-        dlsh_evidence(f, "line %d makes it, no statement reads it, and this one, which it is for, does without",
-                      made->span.line);
+        if (use && !is_never_set(e, file, to))
+            dlsh_found(e, file, use->span.line, roles[i].remedy,
+                       "%s is made and never used: %s\n"
+                       "line %d makes it, no statement reads it, and this one, which it is for, does without",
+                       name, roles[i].without, made->span.line);
         return 1;
     }
     return 0;
@@ -323,14 +318,11 @@ static int look_at_replaced(dlsh_examination *e, const char *file, const dlsh_no
     if (made->nkids != 2 || (value->kind != DLSH_N_CALL && value->kind != DLSH_N_COMPREHENSION)) return 0;
     of = weights_in(e, file, value);
     const dlsh_node *use = of ? first_read(scope, of->text, made->span.end) : NULL;
-    dlsh_finding *f =
-        use ? dlsh_find_at(e, file, use->span.line, dlsh_kept(e, "take %s here", made->kids[0]->text)) : NULL;
-    if (!f) return 0;
-    dlsh_cause(f, "%s is made and never used: this line takes %s, which it was made of, as it was before",
-               made->kids[0]->text, of->text);
-    dlsh_evidence(f, "line %d computes %s of %s, and no statement reads it, although it depends on what is trained",
-                  made->span.line, made->kids[0]->text, of->text);
-    return 1;
+    return use &&
+           dlsh_found(e, file, use->span.line, dlsh_kept(e, "take %s here", made->kids[0]->text),
+                      "%s is made and never used: this line takes %s, which it was made of, as it was before\n"
+                      "line %d computes %s of %s, and no statement reads it, although it depends on what is trained",
+                      made->kids[0]->text, of->text, made->span.line, made->kids[0]->text, of->text) != NULL;
 }
 
 /* ---------------------------------------------------------------- arguments that do not reach the loss */
@@ -361,15 +353,11 @@ static void look_at_argument(dlsh_examination *e, const char *file, const dlsh_n
         const dlsh_node *call = dlsh_last_call(dlsh_text_root(file), fn);
         const dlsh_node *argument = call ? dlsh_argument_of(call, k, name) : NULL;
         if (!argument || !dlsh_uses_net(e, file, argument)) continue;
-        dlsh_finding *f =
-            dlsh_find_at(e, file, made->span.line, "let it into the loss, in place of what stands there twice");
-        if (!f) return;
-        dlsh_cause(f, "the argument %s of %s has no part in the loss: what is made of it, %s, is never used", name,
-                   fn->text, made->kids[target]->text);
-        dlsh_evidence(f,
-                      "line %d gives it what a net computes; no statement of the function reads %s, so that the loss "
-                      "is the same whatever that is",
-                      call->span.line, made->kids[target]->text);
+        dlsh_found(e, file, made->span.line, "let it into the loss, in place of what stands there twice",
+                   "the argument %s of %s has no part in the loss: what is made of it, %s, is never used\n"
+                   "line %d gives it what a net computes; no statement of the function reads %s, so that the loss "
+                   "is the same whatever that is",
+                   name, fn->text, made->kids[target]->text, call->span.line, made->kids[target]->text);
     }
 }
 
@@ -418,20 +406,17 @@ static void find_unused(dlsh_examination *e, const dl_module *m) {
         const dl_source at = dlsh_module_source(layer);
         neighbours b = {layer, at, 0};
         const int other = at.file && dlsh_each_node(see_neighbours, &b) ? b.line : 0;
-        dlsh_finding *f =
-            dlsh_find_at(e, at.file, other ? other : at.line, "call it where its result belongs, or leave it out");
-        if (!f) continue;
-        dlsh_cause(f, "the layer %s is never used: nothing has run it, and it has no weights yet",
-                   dl_module_label(m, i));
-        dlsh_evidence(f, "line %d defines it; the net was trained without it%s", at.line,
-                      other ? ", and another layer of its kind is called a second time here" : "");
+        dlsh_found(e, at.file, other ? other : at.line, "call it where its result belongs, or leave it out",
+                   "the layer %s is never used: nothing has run it, and it has no weights yet\n"
+                   "line %d defines it; the net was trained without it%s",
+                   dl_module_label(m, i), at.line,
+                   other ? ", and another layer of its kind is called a second time here" : "");
     }
 }
 
 static void find_unused_layers(dlsh_examination *e) {
-    const dl_journal_row *r;
     const void *known = NULL;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_FORWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         dl_module *m = r->what != known && r->grad && r->count > 4 ? dlsh_live_net(e, r->what, NULL) : NULL;
         if (m && dlsh_is_trained(e, r)) find_unused(e, m), known = r->what;
     }
@@ -465,11 +450,10 @@ static void look_at_order(dlsh_examination *e, const char *file, const dlsh_node
         if (a->kind == DLSH_N_KWARG || b->kind == DLSH_N_KWARG) return;
         if (!says(a, orders[i].first) || says(a, orders[i].second)) return;
         if (says(b, orders[i].first) || !says(b, orders[i].second)) return;
-        dlsh_finding *f = dlsh_find_at(e, file, n->span.line, "swap the two arguments");
-        if (!f) return;
-        dlsh_cause(f, "arguments of %s stand in each other's places: it takes %s", name, orders[i].order);
-        dlsh_evidence(f, "their names say so: argument %d is what argument %d should be", orders[i].at + 1,
-                      orders[i].at + 2);
+        dlsh_found(e, file, n->span.line, "swap the two arguments",
+                   "arguments of %s stand in each other's places: it takes %s\n"
+                   "their names say so: argument %d is what argument %d should be",
+                   name, orders[i].order, orders[i].at + 1, orders[i].at + 2);
     }
 }
 

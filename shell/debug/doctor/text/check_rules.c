@@ -87,8 +87,7 @@ static void tell(dlsh_examination *e, const char *file, const dlsh_node *back, c
 }
 
 static int learns(const dlsh_examination *e) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (dlsh_settled_lower(r, 0.3)) return 1;
     return 0;
 }

@@ -98,16 +98,13 @@ static const dl_recorded *leaving_out(const dlsh_trial *a, const dlsh_trial *b) 
 }
 
 static void tell(dlsh_examination *e, const dl_recorded *c, const parts *p, long used, long first, long last) {
-    dlsh_finding *f =
-        dlsh_find_at(e, dlsh_call_file(c), dlsh_call_line(c),
-                     "let all places count: the last state, y[:, -1], a mean over them, or flatten; in a loop over "
-                     "them the index of the loop");
-    if (!f) return;
-    dlsh_cause(f, "%s looks at %ld of %ld places of its input alone: %s%s%s leaves the others out",
+    dlsh_found(e, dlsh_call_file(c), dlsh_call_line(c),
+               "let all places count: the last state, y[:, -1], a mean over them, or flatten; in a loop over "
+               "them the index of the loop",
+               "%s looks at %ld of %ld places of its input alone: %s%s%s leaves the others out\n"
+               "with other values at places %ld to %ld of dimension %d of the input the result stays the same",
                e->probe.net ? "the net" : "the function", used, p->places, c->op, *c->layer ? " of layer " : "",
-               c->layer);
-    dlsh_evidence(f, "with other values at places %ld to %ld of dimension %d of the input the result stays the same",
-                  first, last, p->dim);
+               c->layer, first, last, p->dim);
 }
 
 /* More than half of the places without any influence. */
@@ -257,27 +254,22 @@ static void tell_padding(dlsh_examination *e, const dl_recorded *c, const dlsh_n
     const int depth = dlsh_functions_around(root, given->span.start, around), made = line_of_mask(c);
     const char *name = mask->kind == DLSH_N_NAME ? mask->text : NULL;
     const int read = name && dlsh_reads(depth ? around[depth - 1] : root, name) > 1;
-    dlsh_finding *f =
-        dlsh_find_at(e, c->file, read || !name ? given->span.line : made,
-                     dlsh_kept(e, "give %s the opposite: %s=!%s", given->text, given->text, name ? name : "(...)"));
-    if (!f) return;
-    dlsh_cause(f, "the mask is the wrong way round: %s hides the places that count and leaves the padding",
-               given->text);
-    dlsh_evidence(f, "%s is true where attention is not allowed; line %d makes the mask%s", given->text, made,
-                  read ? ", which others read as it is" : "");
+    dlsh_found(e, c->file, read || !name ? given->span.line : made,
+               dlsh_kept(e, "give %s the opposite: %s=!%s", given->text, given->text, name ? name : "(...)"),
+               "the mask is the wrong way round: %s hides the places that count and leaves the padding\n"
+               "%s is true where attention is not allowed; line %d makes the mask%s",
+               given->text, given->text, made, read ? ", which others read as it is" : "");
 }
 
 static void find_turned_triangle(dlsh_examination *e, const dl_tensor *x, const dlsh_trial *a) {
     for (long i = 0; i < a->n && !e->bad; i++) {
         const dl_recorded *c = &a->calls[i];
         if (!a->result[i] || !keeps_future(c, a->result[i], dl_shape(x)[1])) continue;
-        dlsh_finding *f = dlsh_find_at(e, c->file, line_of_mask(c),
-                                       "hide what comes later: triu(ones(t, t), diagonal=1) is 1 where none may look");
-        if (!f) return;
-        dlsh_cause(f,
-                   "the mask is the wrong way round: a place sees those behind it alone, not itself and those before");
-        dlsh_evidence(f, "%s gives [%ld,%ld] for each sample, of which nothing is left on and below the diagonal",
-                      c->op, dl_shape(x)[1], dl_shape(x)[1]);
+        dlsh_found(e, c->file, line_of_mask(c),
+                   "hide what comes later: triu(ones(t, t), diagonal=1) is 1 where none may look",
+                   "the mask is the wrong way round: a place sees those behind it alone, not itself and those before\n"
+                   "%s gives [%ld,%ld] for each sample, of which nothing is left on and below the diagonal",
+                   c->op, dl_shape(x)[1], dl_shape(x)[1]);
     }
 }
 
