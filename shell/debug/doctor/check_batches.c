@@ -187,12 +187,21 @@ static int mismatches(const dlsh_pool *p, const dl_journal_row *r, const dl_jour
     return odd < 2 ? 0 : differ; /* each class has another number, always the same */
 }
 
+/* Did another net run at the same place later, before the last of these backward passes, as in a loop over nets? */
+static int is_of_former(const dlsh_examination *e, const dl_journal_row *r, const dl_journal_row *back) {
+    DLSH_EACH_ROW (other, e, DL_DID_FORWARD)
+        if (other->what != r->what && other->line == r->line && other->till > r->till && other->till < back->till &&
+            !strcmp(other->file, r->file))
+            return 1;
+    return 0;
+}
+
 /* The targets of the pass that had this input: an operand of a loss with a number for each sample. */
 const dl_journal_value *dlsh_targets_of(const dlsh_examination *e, const dl_journal_row *r, const dl_journal_row **pass,
                                         const dl_journal_node **loss) {
     DLSH_EACH_ROW (b, e, DL_DID_BACKWARD) {
         const dlsh_pass p = dlsh_pass_of(b, 1);
-        if (b->count - b->since != r->count - r->since || !dlsh_is_in_pass(p, r))
+        if (b->count - b->since != r->count - r->since || !dlsh_is_in_pass(p, r) || is_of_former(e, r, b))
             continue; /* other passes were looked at */
         for (long k = 0; k < p.n; k++)
             for (int j = 1; j < p.at[k].nin && j < 3; j++) {

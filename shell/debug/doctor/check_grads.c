@@ -612,7 +612,7 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
     int cut = dlsh_cut_by_trial(e, first, &file);
     if (!cut) cut = cutting_line(e, o, &file);
     const dlsh_lost gone = cut ? (dlsh_lost){.made = 0} : dlsh_lost_result(names);
-    const dl_source layer = cut ? made : gone.made ? gone.at : layer_left_out(e, o);
+    const dl_source layer = cut ? made : gone.made || gone.instead ? gone.at : layer_left_out(e, o);
     dlsh_finding *f =
         dlsh_find_at(e,
                      cut          ? file
@@ -621,7 +621,8 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
                      cut          ? cut
                      : layer.file ? layer.line
                                   : made.line,
-                     gone.taker ? dlsh_kept(e, "give %s the state: %s(..., %s)", gone.taker, gone.taker, gone.name)
+                     gone.taker     ? dlsh_kept(e, "give %s the state: %s(..., %s)", gone.taker, gone.taker, gone.name)
+                     : gone.instead ? dlsh_kept(e, "the part itself: %s stands here once more", gone.instead)
                      : layer.file && !cut ? "let its result go into what the net returns"
                      : cut                ? "use the result itself, which has a history; or leave the parameters out"
                            : "make the optimizer for the net that the loss is computed with, after it was made");

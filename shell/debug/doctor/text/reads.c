@@ -132,10 +132,64 @@ static const dlsh_node *call_without_state(const dlsh_node *net, const dlsh_node
     return found;
 }
 
+/* A part of a net that its functions never name, and another one of its kind that stands in its place. */
+typedef struct unnamed {
+    const char *name;
+    int kind; /* DLSH_N_LAYER, or DLSH_N_TENSOR */
+    dl_source at;
+    const char *instead;
+} unnamed;
+
+/* How often the functions of a net have a name; *last: the last place. */
+static int named_in(const dlsh_node *n, const char *name, const dlsh_node **last) {
+    int count = 0;
+    for (int i = 0; i < n->nkids; i++) {
+        if (n->kind == DLSH_N_LAYERS && n->kids[i]->kind != DLSH_N_FN) continue;
+        count += n->kids[i] ? named_in(n->kids[i], name, last) : 0;
+    }
+    if (n->kind != DLSH_N_NAME || strcmp(n->text, name) != 0) return count;
+    if (!*last || (*last)->span.start < n->span.start) *last = n;
+    return count + 1;
+}
+
+static int see_unnamed(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    unnamed *u = ctx;
+    const dlsh_node *layers = n->kind == DLSH_N_NET ? n->kids[n->nkids - 1] : NULL, *own = NULL, *last = NULL;
+    (void)within, (void)depth;
+    for (int i = 0; layers && i < layers->nkids; i++)
+        if (layers->kids[i]->kind == u->kind && layers->kids[i]->label && !strcmp(layers->kids[i]->label, u->name))
+            own = layers->kids[i];
+    if (!own || named_in(layers, u->name, &last)) return 0;
+    for (int i = 0; i < layers->nkids; i++) {
+        const dlsh_node *other = layers->kids[i];
+        if (other == own || other->kind != own->kind || !other->label || strcmp(other->text, own->text) != 0) continue;
+        last = NULL;
+        if (named_in(layers, other->label, &last) < 2) continue;
+        u->at = (dl_source){file, last->span.line}, u->instead = other->label;
+        return 1;
+    }
+    return 0;
+}
+
+/* param wq and wk, of which only wq is read, twice; the same of layers. */
+static int stands_twice(const char *part, dlsh_lost *lost) {
+    char path[120];
+    snprintf(path, sizeof path, "%s", part);
+    for (int kind = 0; kind < 2; kind++) {
+        char *dot = strrchr(path, '.');
+        unnamed u = {dot ? dot + 1 : path, kind ? DLSH_N_LAYER : DLSH_N_TENSOR, {"", 0}, NULL};
+        if (dlsh_each_node(see_unnamed, &u)) return lost->at = u.at, lost->instead = u.instead, 1;
+        if (!dot) return 0;
+        *dot = 0;
+    }
+    return 0;
+}
+
 dlsh_lost dlsh_lost_result(const char *path) {
     char part[120];
     dlsh_lost lost = {.at = {"", 0}};
     snprintf(part, sizeof part, "%.*s", (int)strcspn(path, ","), path);
+    if (stands_twice(part, &lost)) return lost;
     char *last_dot = strrchr(part, '.'), *dot = last_dot;
     while (dot && dot > part && (dot == last_dot || *dot != '.')) dot--;
     if (!dot || *dot != '.') return lost;

@@ -24,6 +24,7 @@ typedef struct dlsh_lost {
     dl_source at;             /* where it is lost, or a recurrent part begins without it; line 0: it is read */
     const char *name, *taker; /* of the result; of that recurrent part, NULL: there is none */
     int made;                 /* the line that makes it */
+    const char *instead;      /* another part, which stands twice where this one never does; NULL: none */
 } dlsh_lost;
 dlsh_lost dlsh_lost_result(const char *path); /* of a parameter of that part: "m.enc.weight, ..." */
 /* Does a text hold one of the words, set apart by |? Capitals count as small letters. */
