@@ -670,6 +670,7 @@ static int see_metric(void *ctx, const char *file, const dlsh_node *n, const dls
 dl_status dlsh_check_data(dlsh_examination *e) {
     const char *file = "";
     dlsh_find_rounded(e);
+    dlsh_find_lost_digits(e);
     dlsh_find_same_items(e);
     if (e->trainer) file = dlsh_optimizer_source(dl_trainer_optimizer(e->trainer)).file;
     if (e->trainer) examine_trainer(e, file);

@@ -104,6 +104,8 @@ int dlsh_line_of_target(const dl_journal_node *loss);
 int dlsh_learns_well(const dlsh_examination *e, double share);
 /* Inputs that were cut off to whole numbers (check_rounding.c). */
 void dlsh_find_rounded(dlsh_examination *e);
+/* Whole numbers whose digits a cast to f32 takes before they are needed (check_digits.c). */
+void dlsh_find_lost_digits(dlsh_examination *e);
 /* The call of zeros() that gave the input of the product on a line; NULL: none did. *rebound: the statement that gives
  * a view of these another value in place of writing into it; NULL: there is none. */
 const dlsh_node *dlsh_zeros_given(const dlsh_examination *e, const char *file, int line, const dlsh_node **rebound);
