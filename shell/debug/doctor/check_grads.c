@@ -277,7 +277,7 @@ dl_status dlsh_check_zeroing(dlsh_examination *e) {
         } else if (!with_zeros(e, r)) {
             find_thrown_away(e, r);
         }
-        if (r->what && !e->trainer) find_stepped_twice(e, r);
+        if (r->what && !e->trainer) find_stepped_twice(e, r), dlsh_find_left_gradients(e, r);
         steps += r->count - r->empty;
     }
     find_early_clips(e);

@@ -152,6 +152,8 @@ dl_tensor *dlsh_live_leaf(const dlsh_examination *e, const void *at, char *name,
 /* Finds what of a step's gradients is zeroed while the rest adds up: nets, parameters (passes/zeroing.c). */
 int dlsh_zeroes_nets_partly(dlsh_examination *e, const dl_journal_row *step);
 int dlsh_zeroes_partly(dlsh_examination *e, const dl_journal_row *step);
+/* Gradients of a step's optimizer that the loss of another one leaves behind for the next step. */
+void dlsh_find_left_gradients(dlsh_examination *e, const dl_journal_row *step);
 /* The statement that zeroes another optimizer where this one, which nothing zeroes, takes its step; NULL: none. */
 const dl_journal_row *dlsh_zeroed_instead(const dlsh_examination *e, const dl_journal_row *step,
                                           const dl_journal_row *pass);

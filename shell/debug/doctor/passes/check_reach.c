@@ -179,6 +179,16 @@ static int is_met(const reach *r, const void *weight) {
     return 0;
 }
 
+/* ... in any training, as of a critic whose own loss has the data that an actor's has not? */
+static int is_met_anywhere(const dlsh_examination *e, const void *weight) {
+    const dl_journal_row *r;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        DLSH_SCOPED(reach_free) reach other = {.p = dlsh_pass_of(r, 1)};
+        if (other.p.n && find_reach(&other) && is_met(&other, weight)) return 1;
+    }
+    return 0;
+}
+
 /* Was it run by a statement that asks for a gradient, as of a differential equation? */
 static int is_of_gradient(const dlsh_examination *e, const dl_journal_node *n) {
     return dlsh_script_has(e, n->file, n->line, "grad(");
@@ -197,7 +207,7 @@ static void look_at_pass(dlsh_examination *e, dlsh_pass p) {
         met += r.met[i];
         if (!r.met[i] && !is_met(&r, weight)) alone = &p.at[i];
     }
-    if (alone && met) tell(e, alone);
+    if (alone && met && !is_met_anywhere(e, weight_of(alone))) tell(e, alone);
 }
 
 dl_status dlsh_check_reach(dlsh_examination *e) {

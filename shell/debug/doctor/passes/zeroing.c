@@ -1,4 +1,5 @@
-/* Gradients that are zeroed in part: of some nets, or of some parameters of updates by hand. */
+/* Gradients that are zeroed in part: of some nets, or of some parameters of updates by hand; in place of those of
+ * another optimizer; before another loss leaves some in them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 typedef struct partly {
     const dlsh_examination *e;
     const dl_optimizer *o;
+    const void *leaf;
     const char *file, *name, *other; /* of the call; what it zeroes; the first parameter that it does not */
     int line;
 } partly;
@@ -109,4 +111,83 @@ const dl_journal_row *dlsh_zeroed_instead(const dlsh_examination *e, const dl_jo
         if (!is_of_its_own_steps(e, r, block) && (!found || r->line > found->line)) found = r;
     }
     return found;
+}
+
+/* ---------------------------------------------------------------- left by another loss */
+
+/* Did both go on through the whole training, and the second after the first, in its first round and in its last? */
+static int follows(const dl_journal_row *a, const dl_journal_row *b) {
+    return b->at > a->at && b->till > a->till && 20 * b->count >= a->count;
+}
+
+/* A parameter of an optimizer that gets a gradient in a pass; NULL: none does. */
+static const void *shared_leaf(const dl_optimizer *o, const dl_journal_row *pass) {
+    const dlsh_pass p = dlsh_pass_of(pass, 1);
+    for (long i = 0; o && i < p.n; i++)
+        for (int k = 0; k < p.at[i].nin && k < 8; k++) {
+            const dl_journal_value *v = &p.at[i].in[k];
+            if (v->leaf && v->gradient > 0 && dlsh_optimizer_has(o, v->leaf)) return v->leaf;
+        }
+    return NULL;
+}
+
+/* The step of another optimizer that a pass is for, in the same round; NULL: there is none. */
+static const dl_journal_row *step_for(const dlsh_examination *e, const dl_journal_row *pass, const void *but) {
+    const dl_journal_row *r, *found = NULL;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+        if (r->till > pass->till && (!found || r->till < found->till)) found = r;
+    const int own = found && found->what && found->what != but && 2 * found->count >= pass->count;
+    return own && shared_leaf(dlsh_live_optimizer(e, found->what, NULL), pass) ? found : NULL;
+}
+
+/* net.zero_grad() of a net that has a parameter. */
+static int see_net_zeroed(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    const partly *s = ctx;
+    (void)within, (void)depth;
+    dl_module *m =
+        dlsh_is_method(n, "zero_grad") ? dlsh_object_of(s->e, file, n->kids[0]->kids[0], &dlsh_net_class) : NULL;
+    return m && dlsh_net_has(m, s->leaf);
+}
+
+/* The only statement that zeroes the gradients of a step's optimizer: behind the step, and before the other loss, so
+ * that nothing zeroes what that leaves. NULL: it is another, or there are several. */
+static const dl_journal_row *zeroed_too_early(const dlsh_examination *e, const dl_journal_row *step,
+                                              const dl_journal_row *other, const void *leaf) {
+    const dl_journal_row *r, *found = NULL;
+    partly s = {.e = e, .leaf = leaf};
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_ZERO, &i));) {
+        if (r->what && r->what != step->what) continue;
+        if (r->till < step->at) continue; /* before the training */
+        if (found || !r->what || !follows(step, r) || !follows(r, other)) return NULL;
+        found = r;
+    }
+    return found && !dlsh_each_node(see_zeroing, &s) && !dlsh_each_node(see_net_zeroed, &s) ? found : NULL;
+}
+
+void dlsh_find_left_gradients(dlsh_examination *e, const dl_journal_row *step) {
+    const dl_journal_row *other, *own = NULL, *r;
+    const char *name = NULL, *by = NULL;
+    dl_optimizer *o = step->what ? dlsh_live_optimizer(e, step->what, &name) : NULL;
+    if (!o || step->count < 3) return;
+    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+        if (r->till < step->till && r->at < step->at && (!own || r->till > own->till) && shared_leaf(o, r)) own = r;
+    for (long i = 0; own && (other = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+        const void *leaf = follows(step, other) ? shared_leaf(o, other) : NULL;
+        const dl_journal_row *next = leaf ? step_for(e, other, step->what) : NULL;
+        const dl_journal_row *zero = next ? zeroed_too_early(e, step, other, leaf) : NULL;
+        if (!zero || !dlsh_live_optimizer(e, next->what, &by)) continue;
+        dlsh_finding *f = dlsh_find_at(
+            e, zero->file, zero->line,
+            dlsh_kept(e, "%s.zero_grad() right before its own backward pass, at line %d", name, own->line));
+        if (!f) return;
+        dlsh_cause(f,
+                   "gradients that another loss leaves are not zeroed: each step of %s adds them to those of its own "
+                   "loss",
+                   name);
+        dlsh_evidence(f,
+                      "the loss of line %d, for the step of %s (line %d), goes back through parameters of %s as well; "
+                      "these are zeroed before it and not behind it, and line %d adds to what it left",
+                      other->line, by, next->line, name, own->line);
+        return;
+    }
 }
