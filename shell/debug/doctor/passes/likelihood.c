@@ -97,7 +97,7 @@ int dlsh_find_variance_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_p
             return 1;
         }
     }
-    return 0;
+    return dlsh_find_jacobian_sign(e, r, p);
 }
 
 int dlsh_exp_falls_alone(dlsh_pass p, const dl_journal_node *x) {

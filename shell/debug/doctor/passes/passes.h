@@ -48,6 +48,8 @@ int dlsh_came_near(dlsh_pass first, dlsh_pass last);
 void dlsh_find_flat_targets(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n);
 /* exp(v) times an error, plus v: one sign too few. Was it found? */
 int dlsh_find_variance_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p);
+/* ... what exp(v) multiplies on the way to a square, and v with the wrong sign in the loss (jacobian.c). */
+int dlsh_find_jacobian_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p);
 /* The statement of the script that divides gradients itself; 0: none does (scaled.c). */
 int dlsh_line_of_scaled_gradients(const char *file);
 /* Gradients that are clipped while the scale of the loss is still in them. */
