@@ -188,9 +188,12 @@ static const dl_journal_node *sum_of_mean(dlsh_pass p, const dl_journal_node *n)
     return fabs(n->in[1].low - many) < 1e-4 * many ? of : NULL;
 }
 
-/* Down from a part to what is averaged and added up; the samples of the batch do not count. */
+/* Down from a part, one number or one a sample, to what is averaged and added up; the samples of the batch do not
+ * count.
+ */
 static reduction reduction_of(dlsh_pass p, const dl_journal_node *n) {
     reduction r = {1, 1, NULL};
+    const int each = n && n->out.ndim == 1;
     double samples = 1;
     for (int i = 0; n && i < DEEPEST; i++) {
         const dl_journal_node *sum = sum_of_mean(p, n);
@@ -200,7 +203,7 @@ static reduction reduction_of(dlsh_pass p, const dl_journal_node *n) {
         const double share = n->in[0].there ? dlsh_elements_in(&n->in[0]) / dlsh_elements_in(&n->out) : 1;
         const int loss = dlsh_op_is(n, "logit_loss|probability_loss") && !n->out.ndim;
         if (sum || dlsh_op_is(n, "mean") || loss)
-            r.averaged *= share, samples = n->in[0].ndim ? (double)n->in[0].shape[0] : 1;
+            r.averaged *= share, samples = n->in[0].ndim && !each ? (double)n->in[0].shape[0] : 1;
         else if (dlsh_op_is(n, "sum|square_sum"))
             r.summed *= share;
         else if (!scaled && !scaled_first)
@@ -231,8 +234,10 @@ static int is_noise(const dl_journal_node *variance) {
 /* The divergence of the codes, summed over them, beside a mean over all elements of what is rebuilt: it came to 0. */
 static void look_at_reductions(dlsh_examination *e, dlsh_pass p) {
     enum { MANY = 16 };
-    const dl_journal_node *n = p.at, *side[2] = {dlsh_pass_source(p, n, 0), dlsh_pass_source(p, n, 1)};
-    if (!dlsh_op_is(n, "add") || n->out.ndim) return;
+    const int each = dlsh_op_is(p.at, "mean") && !p.at->out.ndim; /* a sum for each sample */
+    const dl_journal_node *n = each ? dlsh_pass_source(p, p.at, 0) : p.at;
+    if (!dlsh_op_is(n, "add") || n->out.ndim != each) return;
+    const dl_journal_node *side[2] = {dlsh_pass_source(p, n, 0), dlsh_pass_source(p, n, 1)};
     for (int k = 0; k < 2; k++) {
         const reduction a = reduction_of(p, side[k]), b = reduction_of(p, side[!k]);
         if (!a.of || !b.of || a.averaged < MANY || a.summed > 1 || b.summed < 2 || b.averaged > 1) continue;

@@ -340,6 +340,18 @@ static int gives_loss(const dlsh_examination *e, const char *file, const dlsh_no
     return 0;
 }
 
+/* The expression behind a statement that has another one of its names twice, za @ za.T beside zb; NULL: there is none.
+ */
+static const dlsh_node *twice_behind(const dlsh_node *n, const dlsh_node *made, int target) {
+    const dlsh_node *found = NULL;
+    for (int i = 0; i < n->nkids && !found; i++)
+        if (n->kids[i] && n->kids[i]->span.end > made->span.end) found = twice_behind(n->kids[i], made, target);
+    if (found || n->kind != DLSH_N_BINARY || n->span.start < made->span.end) return found;
+    for (int k = 0; k + 1 < made->nkids; k++)
+        if (k != target && made->kids[k]->kind == DLSH_N_NAME && dlsh_mentions(n, made->kids[k]->text) > 1) return n;
+    return NULL;
+}
+
 /* zb = normalize(b), which no statement of a loss reads: its argument b has no part in it. */
 static void look_at_argument(dlsh_examination *e, const char *file, const dlsh_node *made, int target,
                              const dlsh_node *fn) {
@@ -353,7 +365,9 @@ static void look_at_argument(dlsh_examination *e, const char *file, const dlsh_n
         const dlsh_node *call = dlsh_last_call(dlsh_text_root(file), fn);
         const dlsh_node *argument = call ? dlsh_argument_of(call, k, name) : NULL;
         if (!argument || !dlsh_uses_net(e, file, argument)) continue;
-        dlsh_found(e, file, made->span.line, "let it into the loss, in place of what stands there twice",
+        const dlsh_node *twice = twice_behind(body, made, target);
+        dlsh_found(e, file, twice ? twice->span.line : made->span.line,
+                   "let it into the loss, in place of what stands there twice",
                    "the argument %s of %s has no part in the loss: what is made of it, %s, is never used\n"
                    "line %d gives it what a net computes; no statement of the function reads %s, so that the loss "
                    "is the same whatever that is",
