@@ -1,27 +1,8 @@
 /* Products of 16 bits, large ones by instructions for bf16 where the processor has them: against f64 of the same,
- * rounded operands, by one to three threads. Sums in f32, rounded once, differ by half a unit in the last place and
- * what f32 lost. */
-#include "support/tensors.h"
-
-#include "dlcore/all.h"
+ * rounded operands, by one to three threads. */
+#include "support/halves.h"
 
 #include <omp.h>
-
-static dl_tensor *in_f64(dl_tensor *t) {
-    dl_tensor *own = must(dl_detach(t)), *wide = must(dl_to(own, DL_F64));
-    dl_unref(own);
-    return wide;
-}
-
-static void compare(dl_tensor *got, dl_tensor *want, const char *what) {
-    double *a = values(must(got)), *b = values(must(want));
-    const double unit = dl_dtype_of(got) == DL_BF16 ? 0x1.02p-8 : 0x1.02p-11;
-    assert_int_equal(dl_numel(got), dl_numel(want));
-    for (long i = 0; i < dl_numel(got); i++)
-        if (a[i] != b[i] && !(fabs(a[i] - b[i]) <= unit * fabs(b[i]) + 2e-4))
-            fail_msg("%s: element %ld is %g, not %g", what, i, a[i], b[i]);
-    free(a), free(b);
-}
 
 /* The matrix of a tensor that is dense, transposed, part of a wider one, or without elements side by side. */
 static dl_tensor *matrix(unsigned seed, int how, long rows, long cols, dl_dtype t) {
@@ -48,9 +29,9 @@ static void check(dl_tensor **in, int n, const char *what) {
     for (int threads = 1; threads <= 3; threads++) {
         omp_set_num_threads(threads);
         dl_tensor *got = must(n == 3 ? dl_linear(own[0], own[1], own[2]) : dl_matmul(own[0], own[1]));
-        compare(got, want, what);
+        rounded_once(got, want, 2e-4, what);
         gradients(got, seed, own, n, 0, slopes);
-        for (int i = 0; i < n; i++) compare(slopes[i], wide_slopes[i], what), dl_unref(slopes[i]);
+        for (int i = 0; i < n; i++) rounded_once(slopes[i], wide_slopes[i], 2e-4, what), dl_unref(slopes[i]);
         dl_unref(got);
     }
     for (int i = 0; i < n; i++) dl_unref(own[i]), dl_unref(wide[i]), dl_unref(wide_slopes[i]);

@@ -223,12 +223,13 @@ static dl_status conv_float(dl_call *c) {
     dl_conv g;
     DL_TRY(dl_conv_of(c, &g));
     if (!c->out[0]->numel) return DL_OK;
-    bool done = false;
+    bool done;
     dl_conv_nd of = dl_conv_of_images(&g);
-    if (c->dtype == DL_F32) DL_TRY(dl_conv_dnnl_by_parts(c, &of, &done));
-    return done ? DL_OK : generic(c, &g);
+    DL_TRY(dl_conv_dnnl(c, &of, &done));
+    if (done) return DL_OK;
+    return DL_BIT(c->dtype) & DL_HALVES ? dl_cpu_via_f32(c, conv_float, false) : generic(c, &g);
 }
 
-DL_CPU_KERNEL(conv2d, conv_float, false, DL_FLOATS)
-DL_CPU_KERNEL(conv2d_dx, conv_float, false, DL_FLOATS)
-DL_CPU_KERNEL(conv2d_dw, conv_float, false, DL_FLOATS)
+const dl_kernel dl_cpu_conv2d = {.run = conv_float, .dtypes = DL_FLOATS};
+const dl_kernel dl_cpu_conv2d_dx = {.run = conv_float, .dtypes = DL_FLOATS};
+const dl_kernel dl_cpu_conv2d_dw = {.run = conv_float, .dtypes = DL_FLOATS};

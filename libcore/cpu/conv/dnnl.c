@@ -1,6 +1,7 @@
 /* Convolutions by oneDNN: channels-last images, primitives kept by shape, weights reordered only when they changed. */
 #include "cpu/conv/conv.h"
 #include "cpu/runtime/dnnl.h"
+#include "cpu/runtime/half.h"
 #include "ops/names/conv.h"
 #include "cpu/runtime/iter.h"
 #include "cpu/runtime/simd.h"
@@ -16,7 +17,7 @@ enum { KEPT = 128, DW_LONGER = 8 };
 
 typedef struct key {
     dl_conv_nd g;
-    long kind, bias, threads;
+    long kind, bias, threads, dtype;
 } key;
 
 typedef struct entry {
@@ -49,7 +50,7 @@ static dl_status find(const key *k, entry **out) {
         if (cache.e[i].used < oldest->used) oldest = &cache.e[i];
     }
     dl_dnnl_conv *conv;
-    DL_TRY(dl_dnnl_conv_new((dl_dnnl_kind)k->kind, &k->g, k->bias, &conv));
+    DL_TRY(dl_dnnl_conv_new((dl_dnnl_kind)k->kind, &k->g, (dl_dtype)k->dtype, k->bias, &conv));
     if (cache.n < KEPT) oldest = &cache.e[cache.n++];
     dl_dnnl_conv_free(oldest->conv);
     *oldest = (entry){.k = *k, .conv = conv};
@@ -72,8 +73,8 @@ static bool channels_last(const dl_tensor *t) {
     return true;
 }
 
-static dl_tensor *fresh_channels_last(int ndim, const long *shape) {
-    dl_tensor *c = dl_tensor_empty(ndim, shape, DL_F32, 0);
+static dl_tensor *fresh_channels_last(int ndim, const long *shape, int dtype) {
+    dl_tensor *c = dl_tensor_empty(ndim, shape, dtype, 0);
     if (c) channels_last_strides(ndim, shape, c->stride);
     return c;
 }
@@ -81,7 +82,7 @@ static dl_tensor *fresh_channels_last(int ndim, const long *shape) {
 /* t itself or a channels-last tensor like it, with the same values when `copy` is set. */
 static dl_tensor *as_channels_last(dl_tensor *t, bool copy) {
     if (channels_last(t)) return dl_ref(t);
-    dl_tensor *c = fresh_channels_last(t->ndim, t->shape);
+    dl_tensor *c = fresh_channels_last(t->ndim, t->shape, t->dtype);
     if (c && copy) dl_cpu_copy(c, t);
     return c;
 }
@@ -105,7 +106,7 @@ static dl_status run(const key *k, dl_tensor *image, dl_tensor *w, dl_tensor *bi
     return s;
 }
 
-/* Operands by role, of f32; `own` are the same in the memory order that oneDNN is given. */
+/* Operands by role; `own` are the same in the memory order that oneDNN is given. */
 enum { IMAGE, WEIGHT, RESULT, BIAS, NROLE };
 
 static dl_status to_own_order(dl_dnnl_kind kind, dl_tensor *const given[NROLE], dl_tensor *own[NROLE]) {
@@ -138,6 +139,7 @@ static int threads_of(const dl_conv_nd *g, dl_dnnl_kind kind) {
 static dl_status convolve(dl_dnnl_kind kind, const dl_conv_nd *g, dl_tensor *const given[NROLE], bool *done) {
     static const int written[] = {RESULT, IMAGE, WEIGHT};
     key k = {.g = *g, .kind = kind, .bias = given[BIAS] != NULL, .threads = threads_of(g, kind)};
+    k.dtype = given[IMAGE]->dtype;
     dl_tensor *own[NROLE] = {0};
     dl_status s = to_own_order(kind, given, own);
     if (s == DL_OK) {
@@ -159,7 +161,7 @@ static dl_status convolve_strided(dl_dnnl_kind kind, const dl_conv *g, dl_tensor
     dl_conv_nd unstrided = dl_conv_of_images(&dense);
     dl_tensor *operand[NROLE];
     memcpy(operand, given, sizeof operand);
-    operand[IMAGE] = fresh_channels_last(4, (long[]){g->N, g->C, dense.in[0], dense.in[1]});
+    operand[IMAGE] = fresh_channels_last(4, (long[]){g->N, g->C, dense.in[0], dense.in[1]}, given[IMAGE]->dtype);
     if (!operand[IMAGE]) return dl_failed();
     if (kind != DL_DNNL_DX) dl_conv_gather_pixels(g, operand[IMAGE], given[IMAGE]);
     dl_status s = convolve(kind, &unstrided, operand, done);
@@ -190,7 +192,7 @@ static bool skips_pixels(const dl_conv_nd *g) {
     return single && skips;
 }
 
-dl_status dl_conv_dnnl(const dl_call *c, const dl_conv_nd *g, bool *done) {
+static dl_status by_dnnl(const dl_call *c, const dl_conv_nd *g, bool *done) {
     const dl_dnnl_kind kind = kind_of(c);
     *done = false;
     if (cache.off || !g->N || !g->C || !g->O || omp_in_parallel()) return DL_OK;
@@ -229,7 +231,7 @@ static dl_status one_part(const dl_call *call, const dl_conv_nd *g, long first, 
     *(dw ? &in[1] : &out) = view[1];
     if (dw && first) out = sum;
     c.in = in, c.out = &out;
-    dl_status s = view[0] && view[1] ? dl_conv_dnnl(&c, g, done) : dl_failed();
+    dl_status s = view[0] && view[1] ? by_dnnl(&c, g, done) : dl_failed();
     float *to = dl_ptr(call->out[0]), *from = sum ? dl_ptr(sum) : NULL;
     for (long i = 0; *done && dw && first && i < sum->numel; i++) to[i] += from[i];
     dl_unref(view[0]);
@@ -237,9 +239,9 @@ static dl_status one_part(const dl_call *call, const dl_conv_nd *g, long first, 
     return s;
 }
 
-dl_status dl_conv_dnnl_by_parts(const dl_call *c, const dl_conv_nd *g, bool *done) {
+static dl_status by_parts(const dl_call *c, const dl_conv_nd *g, bool *done) {
     long each = examples_of_call(g), N = g->N;
-    if (each == N || omp_in_parallel()) return dl_conv_dnnl(c, g, done);
+    if (each == N || omp_in_parallel()) return by_dnnl(c, g, done);
     bool dw = kind_of(c) == DL_DNNL_DW;
     const dl_tensor *o = c->out[0];
     if (dw && !dl_is_contiguous(o)) return DL_OK;
@@ -255,5 +257,22 @@ dl_status dl_conv_dnnl_by_parts(const dl_call *c, const dl_conv_nd *g, bool *don
     }
     dl_unref(sum);
     if (dl_stop_end(&stop)) *done = true;
+    return s;
+}
+
+dl_status dl_conv_dnnl(const dl_call *c, const dl_conv_nd *g, bool *done) {
+    dl_tensor *o = c->out[0], *sum = NULL;
+    *done = false;
+    if (c->dtype == DL_F32) return by_parts(c, g, done);
+    if (c->dtype != DL_BF16 || dl_simd_level() < 4) return DL_OK;
+    dl_call wide = *c;
+    if (kind_of(c) == DL_DNNL_DW) {
+        if (!(sum = dl_tensor_empty(o->ndim, o->shape, DL_F32, 0))) return dl_failed();
+        wide.out = &sum;
+    }
+    dl_status s = by_parts(&wide, g, done);
+    if (*done && sum) dl_cpu_copy(o, sum);
+    if (*done) dl_cpu_look_bf16(dl_ptr(o), o->numel);
+    dl_unref(sum);
     return s;
 }

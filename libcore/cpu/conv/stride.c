@@ -19,56 +19,58 @@ dl_conv dl_conv_unstrided(const dl_conv *g) {
     return r;
 }
 
-/* Source and target of a copy of pixels, whose channels are dense; strides in elements. */
+/* Source and target of a copy of pixels, whose channels are dense; strides in elements, which have `size` bytes. */
 typedef struct pixels {
     const dl_conv *g;
-    const float *from;
-    float *to;
+    const char *from;
+    char *to;
     const long *fs, *ts;
+    long size;
 } pixels;
 
-static inline void copy_pixel(float *to, const float *from, long n) {
-    for (long c = 0; c < n; c++) to[c] = from[c];
+static void copy_pixels(char *to, long ts, const char *from, long fs, long count, size_t bytes) {
+    for (long i = 0; i < count; i++, to += ts, from += fs) memcpy(to, from, bytes);
 }
 
 static void gather_row(void *arg, long i) {
     const pixels *p = arg;
     const dl_conv *g = p->g;
     long n = i / g->out[0], y = i % g->out[0], step = g->stride[1] * p->fs[3];
-    const float *from = p->from + n * p->fs[0] + y * g->stride[0] * p->fs[2];
-    float *to = p->to + n * p->ts[0] + y * p->ts[2];
-    for (long x = 0; x < g->out[1]; x++, from += step, to += p->ts[3]) copy_pixel(to, from, g->C);
+    const char *from = p->from + (n * p->fs[0] + y * g->stride[0] * p->fs[2]) * p->size;
+    char *to = p->to + (n * p->ts[0] + y * p->ts[2]) * p->size;
+    copy_pixels(to, p->ts[3] * p->size, from, step * p->size, g->out[1], (size_t)(g->C * p->size));
 }
 
 static void scatter_row(void *arg, long i) {
     const pixels *p = arg;
     const dl_conv *g = p->g;
     long n = i / g->in[0], h = i % g->in[0], y = h / g->stride[0], step = g->stride[1] * g->C;
-    float *to = p->to + n * p->ts[0] + h * p->ts[2];
-    const float *from = p->from + n * p->fs[0] + y * p->fs[2];
-    memset(to, 0, (size_t)(g->in[1] * g->C) * sizeof *to);
+    char *to = p->to + (n * p->ts[0] + h * p->ts[2]) * p->size;
+    const char *from = p->from + (n * p->fs[0] + y * p->fs[2]) * p->size;
+    memset(to, 0, (size_t)(g->in[1] * g->C * p->size));
     if (h % g->stride[0] == 0 && y < g->out[0])
-        for (long x = 0; x < g->out[1]; x++, to += step, from += p->fs[3]) copy_pixel(to, from, g->C);
+        copy_pixels(to, step * p->size, from, p->fs[3] * p->size, g->out[1], (size_t)(g->C * p->size));
 }
 
 void dl_conv_gather_pixels(const dl_conv *g, dl_tensor *dense, const dl_tensor *image) {
     const long *s = image->stride;
-    pixels p = {g, dl_ptr(image), dl_ptr(dense), s, dense->stride};
+    pixels p = {g, dl_ptr(image), dl_ptr(dense), s, dense->stride, (long)dl_esize(image)};
     if (s[1] == 1 || g->C == 1)
         dl_cpu_for(g->N * g->out[0], dl_cpu_threads(dense->numel), gather_row, &p);
     else
-        dl_cpu_copy_strided(4, dense->shape, p.to, DL_F32, dense->stride, p.from, DL_F32,
+        dl_cpu_copy_strided(4, dense->shape, p.to, dense->dtype, dense->stride, p.from, image->dtype,
                             (long[]){s[0], s[1], s[2] * g->stride[0], s[3] * g->stride[1]});
 }
 
 void dl_conv_scatter_pixels(const dl_conv *g, dl_tensor *image, const dl_tensor *dense) {
     const long *s = image->stride;
-    pixels p = {g, dl_ptr(dense), dl_ptr(image), dense->stride, s};
+    pixels p = {g, dl_ptr(dense), dl_ptr(image), dense->stride, s, (long)dl_esize(image)};
     if ((s[1] == 1 || g->C == 1) && (s[3] == g->C || g->in[1] == 1)) {
         dl_cpu_for(g->N * g->in[0], dl_cpu_threads(image->numel), scatter_row, &p);
         return;
     }
-    memset(p.to, 0, (size_t)image->numel * sizeof(float));
-    dl_cpu_copy_strided(4, dense->shape, p.to, DL_F32, (long[]){s[0], s[1], s[2] * g->stride[0], s[3] * g->stride[1]},
-                        p.from, DL_F32, dense->stride);
+    memset(p.to, 0, (size_t)image->numel * dl_esize(image));
+    dl_cpu_copy_strided(4, dense->shape, p.to, image->dtype,
+                        (long[]){s[0], s[1], s[2] * g->stride[0], s[3] * g->stride[1]}, p.from, dense->dtype,
+                        dense->stride);
 }

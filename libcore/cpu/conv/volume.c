@@ -19,13 +19,14 @@ static dl_status by_images(dl_call *c) {
 
 static dl_status conv_volumes(dl_call *c) {
     dl_conv_nd g;
-    bool done = false;
+    bool done;
     DL_TRY(dl_conv_volume_of(c, &g));
     if (!c->out[0]->numel) return DL_OK;
-    if (c->dtype == DL_F32) DL_TRY(dl_conv_dnnl_by_parts(c, &g, &done));
-    return done ? DL_OK : by_images(c);
+    DL_TRY(dl_conv_dnnl(c, &g, &done));
+    if (done) return DL_OK;
+    return DL_BIT(c->dtype) & DL_HALVES ? dl_cpu_via_f32(c, conv_volumes, false) : by_images(c);
 }
 
-DL_CPU_KERNEL(conv_volume, conv_volumes, false, DL_FLOATS)
-DL_CPU_KERNEL(conv_volume_dx, conv_volumes, false, DL_FLOATS)
-DL_CPU_KERNEL(conv_volume_dw, conv_volumes, false, DL_FLOATS)
+const dl_kernel dl_cpu_conv_volume = {.run = conv_volumes, .dtypes = DL_FLOATS};
+const dl_kernel dl_cpu_conv_volume_dx = {.run = conv_volumes, .dtypes = DL_FLOATS};
+const dl_kernel dl_cpu_conv_volume_dw = {.run = conv_volumes, .dtypes = DL_FLOATS};

@@ -5,8 +5,8 @@
 
 #ifndef DL_HAVE_DNNL
 
-dl_status dl_dnnl_conv_new(dl_dnnl_kind kind DL_UNUSED, const dl_conv_nd *g DL_UNUSED, bool bias DL_UNUSED,
-                           dl_dnnl_conv **out) {
+dl_status dl_dnnl_conv_new(dl_dnnl_kind kind DL_UNUSED, const dl_conv_nd *g DL_UNUSED, dl_dtype t DL_UNUSED,
+                           bool bias DL_UNUSED, dl_dnnl_conv **out) {
     return *out = NULL, DL_OK;
 }
 void dl_dnnl_conv_free(dl_dnnl_conv *c) { (void)c; }
@@ -127,13 +127,17 @@ static bool desc_of(desc *d, int n, const dnnl_dim_t *dims, dnnl_data_type_t t, 
 #endif
 }
 
-static bool desc_make(desc *d, int n, const dnnl_dim_t *dims, const dnnl_dim_t *strides) {
-    return desc_of(d, n, dims, dnnl_f32, strides);
+/* Is this made for processors that multiply bf16? What converts the operands is no faster than products of f32. */
+static bool multiplies_bf16(dnnl_primitive_desc_t pd) {
+    const char *name = NULL;
+    dnnl_status_t e = lib.dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return e == dnnl_success && name && (strstr(name, "core_bf16") || strstr(name, "amx"));
 }
 
 /* ---- convolutions */
 
-enum { IMAGE, WEIGHT, RESULT, BIAS, PLAIN, NDESC }; /* PLAIN: weights as tensors hold them; WEIGHT: as oneDNN does */
+/* PLAIN: weights as tensors hold them; WEIGHT: as oneDNN does; FORWARD_WEIGHT: those of the hint for a gradient. */
+enum { IMAGE, WEIGHT, RESULT, BIAS, PLAIN, FORWARD_WEIGHT, NDESC };
 
 /* A primitive, and the scratch memory that a run of it needs. */
 typedef struct work {
@@ -144,6 +148,7 @@ typedef struct work {
 
 struct dl_dnnl_conv {
     dl_dnnl_kind kind;
+    dnnl_data_type_t type;
     work conv, reorder; /* reorder of the weights, absent when both orders are one */
     dnnl_memory_t mem[NDESC];
     size_t bytes[NDESC]; /* of each memory, by its descriptor */
@@ -156,25 +161,27 @@ typedef struct setup {
 } setup;
 
 /* n sizes with the strides of a dense tensor; with channels_last the second is the innermost in memory. */
-static bool describe_dense(desc *d, int n, const dnnl_dim_t *size, bool channels_last) {
+static bool describe_dense(desc *d, int n, const dnnl_dim_t *size, dnnl_data_type_t t, bool channels_last) {
     dnnl_dims_t step = {0};
     dnnl_dim_t next = channels_last ? size[1] : 1;
     for (int i = n - 1; i > channels_last; i--) step[i] = next, next *= size[i];
     if (channels_last) step[1] = 1;
     step[0] = next;
-    return desc_make(d, n, size, step);
+    return desc_of(d, n, size, t, step);
 }
 
-static bool describe(setup *s, const dl_conv_nd *g, bool bias) {
+static bool describe(setup *s, const dl_dnnl_conv *c, const dl_conv_nd *g, bool bias) {
+    const dnnl_data_type_t t = c->type, wt = c->kind == DL_DNNL_DW ? dnnl_f32 : t;
     const int dims = (int)g->dims, skip = g->groups == 1, n = dims + 3 - skip;
     dnnl_dims_t x = {g->N, g->C}, y = {g->N, g->O}, w = {g->groups, g->O / g->groups, g->C / g->groups};
     for (int i = 0; i < dims; i++) {
         x[2 + i] = g->in[i], y[2 + i] = g->out[i], w[3 + i] = g->k[i];
         s->stride[i] = g->stride[i], s->dilation[i] = g->dil[i] - 1, s->left[i] = s->right[i] = g->pad[i];
     }
-    return describe_dense(&s->d[IMAGE], dims + 2, x, true) && describe_dense(&s->d[RESULT], dims + 2, y, true) &&
-           describe_dense(&s->d[PLAIN], n, w + skip, false) && desc_make(&s->d[WEIGHT], n, w + skip, NULL) &&
-           (!bias || desc_make(&s->d[BIAS], 1, &y[1], (dnnl_dim_t[]){1}));
+    return describe_dense(&s->d[IMAGE], dims + 2, x, t, true) && describe_dense(&s->d[RESULT], dims + 2, y, t, true) &&
+           describe_dense(&s->d[PLAIN], n, w + skip, wt, false) && desc_of(&s->d[WEIGHT], n, w + skip, wt, NULL) &&
+           desc_of(&s->d[FORWARD_WEIGHT], n, w + skip, t, NULL) &&
+           (!bias || desc_of(&s->d[BIAS], 1, &y[1], t, (dnnl_dim_t[]){1}));
 }
 
 #if DNNL_VERSION_MAJOR >= 3
@@ -183,8 +190,8 @@ static dnnl_status_t make_pd(dl_dnnl_kind kind, const setup *s, dnnl_primitive_d
     dnnl_status_t e;
     if (kind == DL_DNNL_FORWARD)
         e = lib.dnnl_convolution_forward_primitive_desc_create(
-            pd, lib.engine, dnnl_forward_inference, dnnl_convolution_direct, d[IMAGE], d[WEIGHT], d[BIAS], d[RESULT],
-            s->stride, s->dilation, s->left, s->right, lib.attr);
+            pd, lib.engine, dnnl_forward_inference, dnnl_convolution_direct, d[IMAGE], d[FORWARD_WEIGHT], d[BIAS],
+            d[RESULT], s->stride, s->dilation, s->left, s->right, lib.attr);
     else if (kind == DL_DNNL_DX)
         e = lib.dnnl_convolution_backward_data_primitive_desc_create(pd, lib.engine, dnnl_convolution_direct, d[IMAGE],
                                                                      d[WEIGHT], d[RESULT], s->stride, s->dilation,
@@ -202,8 +209,8 @@ static dnnl_status_t make_pd(dl_dnnl_kind kind, const setup *s, dnnl_primitive_d
     dnnl_status_t e;
     if (kind == DL_DNNL_FORWARD)
         e = lib.dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_inference, dnnl_convolution_direct,
-                                                           &d[IMAGE], &d[WEIGHT], ref(&d[BIAS]), &d[RESULT], s->stride,
-                                                           s->dilation, s->left, s->right);
+                                                           &d[IMAGE], &d[FORWARD_WEIGHT], ref(&d[BIAS]), &d[RESULT],
+                                                           s->stride, s->dilation, s->left, s->right);
     else if (kind == DL_DNNL_DX)
         e = lib.dnnl_dilated_convolution_backward_data_desc_init(&op, dnnl_convolution_direct, &d[IMAGE], &d[WEIGHT],
                                                                  &d[RESULT], s->stride, s->dilation, s->left, s->right);
@@ -282,7 +289,8 @@ static dl_status build(dl_dnnl_conv *c, const setup *s, bool *offered) {
     dnnl_primitive_desc_t hint = NULL, pd = NULL;
     dnnl_status_t e = c->kind == DL_DNNL_FORWARD ? dnnl_success : make_pd(DL_DNNL_FORWARD, s, NULL, &hint);
     if (e == dnnl_success) e = make_pd(c->kind, s, hint, &pd);
-    *offered = !refused(e) && !(e == dnnl_success && is_reference(pd));
+    *offered = !refused(e);
+    if (e == dnnl_success) *offered = c->type == dnnl_bf16 ? multiplies_bf16(pd) : !is_reference(pd);
     dl_status st = DL_OK;
     if (*offered) st = e == dnnl_success ? add_memories(c, s, pd) : failed("the description of a convolution", e);
     if (pd) lib.dnnl_primitive_desc_destroy(pd);
@@ -290,14 +298,14 @@ static dl_status build(dl_dnnl_conv *c, const setup *s, bool *offered) {
     return st;
 }
 
-dl_status dl_dnnl_conv_new(dl_dnnl_kind kind, const dl_conv_nd *g, bool bias, dl_dnnl_conv **out) {
+dl_status dl_dnnl_conv_new(dl_dnnl_kind kind, const dl_conv_nd *g, dl_dtype t, bool bias, dl_dnnl_conv **out) {
     *out = NULL;
     if (!load()) return DL_OK;
     dl_dnnl_conv *c = calloc(1, sizeof *c);
     if (!c) return dl_fail(DL_ERR_MEMORY, "no memory for a convolution by oneDNN");
-    c->kind = kind;
+    c->kind = kind, c->type = t == DL_BF16 ? dnnl_bf16 : dnnl_f32;
     setup s = {0};
-    bool offered = describe(&s, g, bias);
+    bool offered = describe(&s, c, g, bias);
     dl_status st = offered ? build(c, &s, &offered) : DL_OK;
     for (int i = 0; i < NDESC; i++) desc_free(&s.d[i]);
     if (st == DL_OK && offered) return *out = c, DL_OK;
@@ -378,13 +386,6 @@ static dnnl_status_t product_pd(const desc *d, dnnl_primitive_desc_t *pd) {
     return e == dnnl_success ? lib.dnnl_primitive_desc_create(pd, &op, lib.attr, lib.engine, NULL) : e;
 }
 #endif
-
-/* Is this made for processors that multiply bf16? What converts the operands is no faster than products of f32. */
-static bool multiplies_bf16(dnnl_primitive_desc_t pd) {
-    const char *name = NULL;
-    dnnl_status_t e = lib.dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
-    return e == dnnl_success && name && strstr(name, "_bf16");
-}
 
 static dl_status run_product(dnnl_primitive_desc_t pd, const desc *d, void *const *data) {
     static const int name[NPART] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};

@@ -6,11 +6,13 @@
 
 typedef enum dl_dnnl_kind { DL_DNNL_FORWARD, DL_DNNL_DX, DL_DNNL_DW } dl_dnnl_kind;
 
-/* A convolution made ready: f32, images and results [N,H,W,C] in memory, volumes [N,D,H,W,C], weights contiguous. */
+/* A convolution made ready: of f32, or of bf16 where the processor multiplies such numbers, with sums in f32 that are
+ * rounded once, flushed and silent as those of products below; images and results [N,H,W,C] in memory, volumes
+ * [N,D,H,W,C], weights contiguous. The gradient of weights is f32. */
 typedef struct dl_dnnl_conv dl_dnnl_conv;
 
 /* *out stays NULL when the library is absent or has no such convolution: that is not a failure. DL_ERR_MEMORY. */
-dl_status dl_dnnl_conv_new(dl_dnnl_kind kind, const dl_conv_nd *g, bool bias, dl_dnnl_conv **out);
+dl_status dl_dnnl_conv_new(dl_dnnl_kind kind, const dl_conv_nd *g, dl_dtype t, bool bias, dl_dnnl_conv **out);
 void dl_dnnl_conv_free(dl_dnnl_conv *c);
 /* image, weight and result are operands and output as the kind has them; bias for FORWARD only. fresh_weight: the
  * weights are not those of the last run. Not for two threads at once. DL_ERR_MEMORY, DL_ERR_INTERNAL. */

@@ -26,13 +26,6 @@ static char *row_at(dl_mat m, long i) { return (char *)m.p + i * m.rs * 2; }
 
 /* ---- bf16 */
 
-/* Products raise no flag at NaN and infinities. */
-static void look(const unsigned short *y, long n) {
-    long odd = 0;
-    for (long i = 0; i < n; i++) odd += (y[i] & 0x7f80) == 0x7f80;
-    if (odd) dl_fp_suspect();
-}
-
 static dl_status by_onednn(dl_dnnl_matrices p, bool *done) {
     const double macs = (double)p.m * (double)p.n * (double)p.k, most = 1e10 * dl_cpu_team();
     if (macs < BF16_FROM || p.m < NARROW || p.n < NARROW || dl_simd_level() < 4) return DL_OK;
@@ -44,7 +37,7 @@ static dl_status by_onednn(dl_dnnl_matrices p, bool *done) {
         dl_dnnl_matrices part = p;
         part.m = some = least(p.m - i, rows > UNIT ? rows : UNIT), part.a.p = row_at(p.a, i), part.y.p = row_at(p.y, i);
         s = dl_dnnl_product(&part, done);
-        for (long r = 0; *done && r < some; r++) look((const unsigned short *)row_at(part.y, r), p.n);
+        for (long r = 0; *done && r < some; r++) dl_cpu_look_bf16(row_at(part.y, r), p.n);
     }
     if (dl_stop_end(&stop)) *done = true;
     dl_cpu_team_limit(had);

@@ -1,4 +1,5 @@
 /* 16-bit floats on the CPU: conversion of contiguous elements, and running a kernel that only knows f32. */
+#include "autograd/nonfinite.h"
 #include "cpu/runtime/half.h"
 #include "cpu/runtime/iter.h"
 #include "dlcore/copy.h"
@@ -15,6 +16,10 @@ void dl_cpu_f32_to_half(long n, const float *src, void *dst, dl_dtype dtype) {
         DL_SIMD_PICK(dl_f16_down)(n, src, (unsigned short *)dst);
     else
         DL_SIMD_PICK(dl_bf16_down)(n, src, (unsigned short *)dst);
+}
+
+void dl_cpu_look_bf16(const void *x, long n) {
+    if (DL_SIMD_PICK(dl_bf16_odd)(n, x)) dl_fp_suspect();
 }
 
 static bool is_half(const dl_tensor *t) { return DL_BIT(t->dtype) & DL_HALVES; }

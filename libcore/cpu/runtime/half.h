@@ -7,6 +7,10 @@ DL_SIMD_DECL(void, dl_f16_up, (long n, const unsigned short *src, float *dst));
 DL_SIMD_DECL(void, dl_f16_down, (long n, const float *src, unsigned short *dst));
 DL_SIMD_DECL(void, dl_bf16_up, (long n, const unsigned short *src, float *dst));
 DL_SIMD_DECL(void, dl_bf16_down, (long n, const float *src, unsigned short *dst));
+/* How many are infinite or no number. */
+DL_SIMD_DECL(long, dl_bf16_odd, (long n, const unsigned short *x));
+/* Products of bf16 raise no flag: tells the watch for NaN where dense results have infinities or NaN. */
+void dl_cpu_look_bf16(const void *x, long n);
 /* The sum of n products, in f32. */
 DL_SIMD_DECL(float, dl_f16_dot, (long n, const unsigned short *x, const unsigned short *y));
 DL_SIMD_DECL(float, dl_bf16_dot, (long n, const unsigned short *x, const unsigned short *y));

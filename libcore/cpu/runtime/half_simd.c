@@ -40,6 +40,18 @@ void DL_SIMD_NAME(dl_bf16_down)(long n, const float *src, unsigned short *dst) {
     }
 }
 
+long DL_SIMD_NAME(dl_bf16_odd)(long n, const unsigned short *x) {
+    enum { SPAN = 1 << 14 };
+    long odd = 0;
+    for (long from = 0; from < n; from += SPAN) {
+        unsigned short some = 0;
+        const long to = n - from < SPAN ? n : from + SPAN;
+        for (long i = from; i < to; i++) some = (unsigned short)(some + ((x[i] & 0x7f80) == 0x7f80));
+        odd += some;
+    }
+    return odd;
+}
+
 /* ---- products: 32 numbers become two vectors, those of both operands in the same order */
 
 typedef float lanes __attribute__((vector_size(64)));
