@@ -444,6 +444,7 @@ static void find_seen(dlsh_examination *e, dlsh_pools *all, const void *net) {
         for (int i = 0; i < all->n && !apart; i++)
             if (is_apart(&all->at[k], &all->at[i])) apart = &all->at[k];
     if (!seen || others || !apart || dlsh_was_found(e, e->check, "the same batch")) return; /* to be learned by heart */
+    if (dlsh_was_found(e, "the data", "scaled by its own")) return;
     const int twice = line_of_twice(e, seen->file);
     int line = twice ? twice : dlsh_line_of_input(e, seen);
     DLSH_EACH_ROW_WHILE (!twice, r, e, DL_DID_FORWARD)

@@ -84,7 +84,8 @@ static void accumulates(dlsh_examination *e, const dl_journal_row *step) {
     const long each = seen && !seen->what && step->total > 1 ? step->total : 1; /* by hand: each parameter by itself */
     const int misplaced = seen && (seen->what == step->what || !seen->what) && 2 * (seen->count / each) < step->count;
     const int beside = other && 2 * seen->count >= step->count;
-    const dl_journal_row *at = misplaced || beside ? seen : pass ? pass : step;
+    const int by_hand = !step->what && !seen;
+    const dl_journal_row *at = misplaced || beside ? seen : pass && !by_hand ? pass : step;
     const int line = misplaced && pass && !strcmp(pass->file, at->file)
                          ? dlsh_line_beside(at->file, at->line, pass->line)
                          : at->line;
@@ -94,6 +95,7 @@ static void accumulates(dlsh_examination *e, const dl_journal_row *step) {
                                          "that one step adds up stay together"
                                    : misplaced ? "into the loop over batches with it, in front of backward"
                                    : beside    ? dlsh_kept(e, "%s.zero_grad() beside %s.zero_grad()", name, other)
+                                   : by_hand   ? "w.grad = none behind the update of each parameter w"
                                                : "o.zero_grad() before backward, or w.grad = none after each step");
     if (!f) return;
     dlsh_cause(f, "gradients%s%s are not zeroed between steps: each backward adds to those of all steps before%s",

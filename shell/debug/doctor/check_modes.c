@@ -476,7 +476,8 @@ static int is_switched_elsewhere(const dl_source *at) {
 static void find_dropout_in_forward(dlsh_examination *e) {
     const dl_journal_row *evaluated = NULL;
     DLSH_EACH_ROW_WHILE (e->probe.net, r, e, DL_DID_FORWARD)
-        if (r->what == e->net && !r->training && !r->grad && dlsh_training_began(e, r)) evaluated = r;
+        if (r->what == e->net && !r->training && (!r->grad || !dlsh_is_trained(e, r)) && dlsh_training_began(e, r))
+            evaluated = r;
     dl_source by;
     if (!evaluated || !dlsh_find_chosen_by_chance(e, &by) || is_switched_elsewhere(&by)) return;
     dlsh_found(

@@ -80,17 +80,20 @@ static dlsh_property makes_mask(void *ctx, const dlsh_step *s) {
     return compares ? DLSH_HAS : dlsh_is_call_of(n, "argmax|topk|sort") ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
 }
 
-/* x.masked_fill(mask, v), where(mask, x, v): the mask. */
+/* x.masked_fill(mask, v), where(mask, x, v), attn(x, x, x, attn_mask=mask): the mask. */
 static const dlsh_node *mask_in(const dlsh_node *n) {
     const dlsh_node *found = dlsh_is_call_of(n, "masked_fill|masked_fill_|where") && n->nkids > 1 ? n->kids[1] : NULL;
+    if (n->kind == DLSH_N_KWARG && dlsh_has_word("attn_mask|mask|src_mask|tgt_mask", n->text, strlen(n->text)))
+        return n->kids[0];
     for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? mask_in(n->kids[i]) : NULL;
     return found;
 }
 
 /* Where the mask was made that a call hides places by; the line of the call where that is not known. */
 static int line_of_mask(const dl_recorded *c) {
-    const char *file = dlsh_call_file(c);
-    const dlsh_node *n = *c->layer ? NULL : dlsh_statement_at(file, dlsh_call_line(c)), *mask = n ? mask_in(n) : NULL;
+    const char *file = *c->layer ? c->file : dlsh_call_file(c);
+    const dlsh_node *n = dlsh_statement_at(file, *c->layer ? c->line : dlsh_call_line(c)),
+                    *mask = n ? mask_in(n) : NULL;
     const dlsh_node *by = mask ? dlsh_origin(file, mask, makes_mask, NULL) : NULL;
     return by ? by->span.line : dlsh_call_line(c);
 }
@@ -107,17 +110,18 @@ static void judge_places(dlsh_examination *e, const dlsh_trial *a, const dlsh_tr
     if (first == a->n || first == b->n) first = (a->n < b->n ? a->n : b->n) - 1; /* as many classes as places */
     for (size_t i = 0; i < DLSH_COUNT(causes) && by < 0; i++) by = last_of(a, first, causes[i]);
     const dl_recorded *c = &a->calls[by < 0 ? first : by];
-    const int name = (int)strcspn(c->layer, ".");
+    const int name = (int)strcspn(c->layer, "."), masked = line_of_mask(c) != dlsh_call_line(c);
     dlsh_found(
         e, dlsh_call_file(c), line_of_mask(c),
-        name ? dlsh_kept(e, "is_causal=true in the call of %.*s, or a mask that hides later places", name, c->layer)
-             : "hide later places: is_causal=true, or a mask; triu(ones(t, t), diagonal=1) is 1 where none may look",
+        name && masked ? "a mask that is true where none may look: triu(ones(t, t), diagonal=1) > 0"
+        : name ? dlsh_kept(e, "is_causal=true in the call of %.*s, or a mask that hides later places", name, c->layer)
+               : "hide later places: is_causal=true, or a mask; triu(ones(t, t), diagonal=1) is 1 where none may look",
         "places see later ones, their targets among them: %s lets them\n"
         "targets are the next elements of the input; with another last element the results of earlier places change, "
         "first in %s%s%s (line %d)%s%s",
-        c->op, a->calls[first].op, *a->calls[first].layer ? " of layer " : "", a->calls[first].layer,
-        dlsh_call_line(&a->calls[first]), line_of_mask(c) == dlsh_call_line(c) ? "" : "; this line makes the mask of ",
-        line_of_mask(c) == dlsh_call_line(c) ? "" : c->op);
+        name ? dlsh_kept(e, "%.*s", name, c->layer) : c->op, a->calls[first].op,
+        *a->calls[first].layer ? " of layer " : "", a->calls[first].layer, dlsh_call_line(&a->calls[first]),
+        masked ? "; this line makes the mask of " : "", masked ? name ? c->layer : c->op : "");
 }
 
 /* ---------------------------------------------------------------- targets that are the inputs */
@@ -218,7 +222,8 @@ static int ends_before_last(const dlsh_node *slice) {
 
 static int is_one_later(const char *file, const dlsh_node *a, const dlsh_node *b) {
     const dlsh_node *from = a->kids[0], *later = b->kids[0];
-    if (ends_before_last(a) && is_int(later, 1) && !b->kids[1]) return 1;
+    /* s[:, :t] beside s[:, 1:]: the loss takes as many of both */
+    if ((ends_before_last(a) || (!from && a->kids[1])) && is_int(later, 1) && !b->kids[1]) return 1;
     return from && later && later->kind == DLSH_N_BINARY && later->op == DLSH_OP_ADD && is_int(later->kids[1], 1) &&
            dlsh_same_text(file, from, later->kids[0]);
 }

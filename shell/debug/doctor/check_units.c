@@ -6,6 +6,7 @@
 
 #include "debug/doctor/checks.h"
 #include "debug/doctor/passes/passes.h"
+#include "debug/doctor/text/reads.h"
 #include "debug/doctor/syntax.h"
 
 /* ---------------------------------------------------------------- symmetry */
@@ -704,8 +705,14 @@ static void tell_depth(dlsh_examination *e, dlsh_pass first, dlsh_pass p, const 
     if (set.file) made = set;
     if (!set.file && !fixed && made.file)
         made.line = line_of_number(made.file, dlsh_statement_at(made.file, made.line), made.line);
-    dlsh_finding *f = dlsh_find_at(e, made.file, made.line,
+    int residual = 0;
+    const int blocks = what == VANISH && made.file ? dlsh_line_of_blocks(made.file, made.line, &residual) : 0;
+    dlsh_finding *f = dlsh_find_at(e, made.file, residual ? blocks : made.line,
                                    fixed          ? dlsh_fixed_remedy
+                                   : blocks       ? dlsh_kept(e,
+                                                              "h = h + b(h) in line %d, relu in place of sigmoid and tanh, "
+                                                                    "a norm layer, or a larger initialisation",
+                                                              blocks)
                                    : branches > 2 ? "a factor of 1 / sqrt(depth), or a norm layer in each branch"
                                    : growing > 3 && dlsh_op_is(by, "add")
                                        ? "a small factor for what is added, as the step of time: h + dt * f(h)"

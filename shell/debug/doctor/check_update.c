@@ -79,7 +79,8 @@ static int clipped(dlsh_examination *e, const steps *s) {
     const dlsh_written max = s->clip ? dlsh_written_option(e, file, s->clip->line, "clip_grad", 1, "max")
                                      : dlsh_written_option(e, file, s->line, "trainer", INT_MAX - 1,
                                                            st.clip_value > 0 ? "clip_value" : "clip_norm");
-    dlsh_finding *f = dlsh_find_at(e, file, max.line, "a limit near the usual norm of the gradients");
+    dlsh_finding *f = dlsh_find_at(e, file, max.line,
+                                   dlsh_kept(e, "a limit near the usual norm of the gradients, which is %.2g", norm));
     if (!f) return 1;
     f->effect = dlsh_was_found(e, "the initial loss", "a fixed matrix"); /* the size of gradients follows from it */
     dlsh_cause(f, "clipping cuts gradients to %.3g of their size: almost nothing is learned", limit / norm);

@@ -150,7 +150,39 @@ static void find_alike(dlsh_examination *e, const dlsh_samples *s) {
                s->name, apart / size, apart, size);
 }
 
+/* Has each row mean 0, and all of them the same deviation? */
+static int has_scaled_rows(const dlsh_samples *s) {
+    double first = 0;
+    for (long i = 0; i < s->n; i++) {
+        double sum = 0, squares = 0;
+        for (long c = 0; c < s->width; c++) sum += s->x[i * s->width + c];
+        const double mean = sum / (double)s->width;
+        for (long c = 0; c < s->width; c++) squares += pow(s->x[i * s->width + c] - mean, 2);
+        const double deviation = sqrt(squares / (double)s->width);
+        if (!i) first = deviation;
+        if (!(fabs(mean) <= 1e-3 * deviation) || !(fabs(deviation - first) <= 0.02 * first)) return 0;
+    }
+    return 1;
+}
+
+/* Rows of a few features that were each scaled by its own mean and deviation: how large they are is lost, of two
+ * columns all but the sign of their difference. Was it found? */
+static int find_scaled_rows(dlsh_examination *e, const dlsh_samples *s) {
+    enum { FEW = 3 };
+    if (s->width < 2 || s->width > DLSH_COLUMNS || s->n < 16 || s->picture || !s->real || !has_scaled_rows(s)) return 0;
+    if (s->width > FEW && dlsh_learns_well(e, 0.6)) return 0;
+    const dlsh_node *x = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT);
+    const int line = x ? dlsh_line_of_rows(e, s->file, x, NULL, 0) : 0;
+    return line && dlsh_found(e, s->file, line, "figures of each column over all samples, dim=0",
+                              "each sample of %s is scaled by its own mean and deviation: what tells samples apart is "
+                              "lost\n"
+                              "each row of %ld numbers has mean 0 and the same deviation, as the figures of this line "
+                              "are of rows, dim=1",
+                              s->name, s->width) != NULL;
+}
+
 void dlsh_judge_columns(dlsh_examination *e, const dlsh_samples *s) {
+    if (find_scaled_rows(e, s)) return;
     find_columns(e, s);
     find_alike(e, s);
 }

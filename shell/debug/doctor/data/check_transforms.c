@@ -52,7 +52,7 @@ static double share_turned(dl_dataset *d, const char *transforms, const char *ho
     for (long i = 0; i < n; i++) index[i] = i * 7919 % n * len / n; /* classes may come in turns */
     const unsigned dims = !strcmp(how, "vflip") ? ROWS : rotates ? ROWS | COLUMNS : COLUMNS;
     const int good = n && !dl_dataset_gather(d, DL_TRAIN, index, n, x, y) && x[0] && y[0] && dl_ndim(x[0]) == 4;
-    const double share = good ? dlsh_try_turned(x[0], y[0], dims, from, to) : -1;
+    const double share = good ? dlsh_try_turned(x[0], y[0], dims, 0, from, to) : -1;
     for (int i = 0; i < DL_NET_INPUTS; i++) dl_unref(x[i]), dl_unref(y[i]);
     dl_error_clear();
     return share;

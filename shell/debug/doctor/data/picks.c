@@ -168,6 +168,7 @@ static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_
     const dlsh_node *set = e->trainer && !*y->picks ? dlsh_trainer_option(e, dlsh_text_name(e), 1, "data") : NULL;
     const int as_is = set ? set->span.line : n >= y->nlines && y->name_line != y->base_line ? y->name_line : 0;
     if (as_is) snprintf(at_y, sizeof at_y, " (line %d)", as_is);
+    if (!x_moves && !y_moves) f->remedy = "the same rows of both: x = x[keep]; y = y[keep]";
     if (as_is) f->remedy = dlsh_kept(e, "one order for both: the same rows of %s in line %d", y->base, as_is);
     dlsh_evidence(f, "the rows of %s are taken %s%s, those of %s %s%s", x->base, shown_pick(x, n, of_x, sizeof of_x),
                   at_x, y->base, shown_pick(y, n, of_y, sizeof of_y), at_y);

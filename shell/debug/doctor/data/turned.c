@@ -4,13 +4,14 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"
 
-enum { CLASSES = 20, SAMPLES = 400, ELEMENTS = 1 << 12, FEWEST = 40 };
+enum { CLASSES = 20, SAMPLES = 400, ELEMENTS = 1 << 12, FEWEST = 40, DEEPEST = 8 };
 /* So much farther is their own class, by squares of distances. */
 static const double MARGIN = 1.15;
 
@@ -108,26 +109,48 @@ static double share_turned(const turn *t, int *from, int *to) {
         if (!(t->y[i] >= 0 && t->y[i] < t->classes)) return 0;
     DLSH_FREED double *mean = means_of(t, &p);
     const double by_means = mean ? share_by(t, &p, from, to) : 0;
-    if (by_means > 0.3) return by_means;
+    if (by_means > 0.9) return by_means;
     DLSH_FREED double *each = samples_of(t, &p);
-    return each ? share_by(t, &p, from, to) : 0;
+    int a = 0, b = 0;
+    const double by_samples = each ? share_by(t, &p, &a, &b) : 0;
+    if (by_samples > by_means) *from = a, *to = b;
+    return fmax(by_means, by_samples);
 }
 
 /* ---------------------------------------------------------------- tables of variables */
 
-double dlsh_try_turned(dl_tensor *x, dl_tensor *y, unsigned dims, int *from, int *to) {
+/* Are these two dimensions, as long as each other? */
+static int is_square(const dl_tensor *x, unsigned dims) {
+    if (__builtin_popcount(dims) != 2) return 0;
+    return dl_shape(x)[__builtin_ctz(dims)] == dl_shape(x)[31 - __builtin_clz(dims)];
+}
+
+/* Which element of a sample stands at each place when dimensions are mirrored, or two of them are exchanged. */
+static void places_of(const dl_tensor *x, unsigned dims, int swapped, long size, long *place) {
+    long inner = 1, at[DEEPEST] = {0};
+    for (int d = dl_ndim(x) - 1; d > 0; inner *= dl_shape(x)[d--]) at[d] = inner;
+    for (long k = 0; k < size; k++) {
+        place[k] = k;
+        for (int d = 1; d < dl_ndim(x) && !swapped; d++)
+            if (dims >> d & 1) place[k] += (dl_shape(x)[d] - 1 - 2 * (k / at[d] % dl_shape(x)[d])) * at[d];
+        if (!swapped) continue;
+        const int a = __builtin_ctz(dims), b = 31 - __builtin_clz(dims);
+        const long i = k / at[a] % dl_shape(x)[a], j = k / at[b] % dl_shape(x)[b];
+        place[k] += (j - i) * at[a] + (i - j) * at[b];
+    }
+}
+
+double dlsh_try_turned(dl_tensor *x, dl_tensor *y, unsigned dims, int swapped, int *from, int *to) {
     const long rows = dl_shape(x)[0];
     turn t = {.n = rows < SAMPLES ? rows : SAMPLES, .size = rows ? dl_numel(x) / rows : 0};
     if (t.n < FEWEST || !t.size || t.size > ELEMENTS || !(dims >> 1) || dims >> dl_ndim(x) || dl_numel(y) != rows)
         return 0;
+    if (swapped && !is_square(x, dims)) return 0;
     DLSH_FREED double *v = malloc((size_t)dl_numel(x) * sizeof *v), *label = malloc((size_t)rows * sizeof *label);
     DLSH_FREED long *place = malloc((size_t)t.size * sizeof *place);
     if (!v || !label || !place || dl_read_f64(x, v) || dl_read_f64(y, label)) return dl_error_clear(), 0;
-    long inner = 1, most = 0;
-    for (long k = 0; k < t.size; k++) place[k] = k;
-    for (int d = dl_ndim(x) - 1; d > 0; inner *= dl_shape(x)[d--])
-        for (long k = 0; dims >> d & 1 && k < t.size; k++)
-            place[k] += (dl_shape(x)[d] - 1 - 2 * (k / inner % dl_shape(x)[d])) * inner;
+    long most = 0;
+    places_of(x, dims, swapped, t.size, place);
     for (long i = 0; i < t.n; i++) most = label[i] > (double)most ? (long)label[i] : most;
     t.x = v, t.y = label, t.place = place, t.classes = most < CLASSES ? (int)most + 1 : 0;
     return share_turned(&t, from, to);
@@ -160,14 +183,22 @@ static int values_of(const dlsh_examination *e, const dlsh_value *out[VALUES]) {
 
 /* ---------------------------------------------------------------- mirrors in the text */
 
-/* x.flip(1), flip(x, [1]): the dimension; -1: it is no such call, or of samples. */
-static int mirrored(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+/* x.flip(1), flip(x, [1, 2]), x.transpose(2, 3): the dimensions, a bit each; 0: it is no such call, or of samples. */
+static unsigned mirrored(const dlsh_examination *e, const char *file, const dlsh_node *n, int *swapped) {
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
-    if (!by || !by->text || strcmp(by->text, "flip") != 0) return -1;
-    const dlsh_node *dim = dlsh_argument_of(n, by->kind == DLSH_N_FIELD ? 0 : 1, "dims");
-    if (dim && dim->kind == DLSH_N_LIST && dim->nkids == 1) dim = dim->kids[0];
-    const double d = dim ? dlsh_number_of(e, file, dim) : NAN;
-    return d >= 1 && d < 8 ? (int)d : -1;
+    *swapped = dlsh_is_call_of(n, "transpose|swapaxes");
+    if (!by || (!*swapped && !dlsh_is_call_of(n, "flip"))) return 0;
+    unsigned dims = 0;
+    for (int i = by->kind == DLSH_N_FIELD ? 1 : 2; i < n->nkids; i++) {
+        const dlsh_node *dim = n->kids[i]->kind == DLSH_N_KWARG ? n->kids[i]->kids[0] : n->kids[i];
+        const int list = dim->kind == DLSH_N_LIST;
+        for (int k = 0; k < (list ? dim->nkids : 1); k++) {
+            const double d = dlsh_number_of(e, file, list ? dim->kids[k] : dim);
+            if (!(d >= 1 && d < 8)) return 0;
+            dims |= 1u << (int)d;
+        }
+    }
+    return dims;
 }
 
 int dlsh_draws(const dlsh_node *n) {
@@ -195,29 +226,51 @@ static int is_augmentation(const dlsh_examination *e, const char *file, const dl
     return training;
 }
 
+/* Does chance decide whether it is done? if rand(1) < 0.5 { ... } */
+static int is_by_chance(const dlsh_node *const *within, int depth) {
+    for (int i = 0; i < depth; i++)
+        if ((within[i]->kind == DLSH_N_IF || within[i]->kind == DLSH_N_COND) && dlsh_draws(within[i]->kids[0]))
+            return 1;
+    return 0;
+}
+
+/* The change that turns most samples of a class into another one. */
+typedef struct strongest {
+    dlsh_examination *e;
+    double share;
+    int from, to, swapped;
+    unsigned dims;
+    dl_source at;
+} strongest;
+
 static int see_mirror(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    dlsh_examination *e = ctx;
+    strongest *s = ctx;
     const dlsh_value *v[VALUES];
-    const int dim = mirrored(e, file, n);
-    int from = 0, to = 0;
-    if (dim < 0 || !is_augmentation(e, file, n, within, depth)) return 0;
-    const int count = values_of(e, v);
+    int from = 0, to = 0, swapped;
+    const unsigned dims = mirrored(s->e, file, n, &swapped);
+    if (!dims || !is_augmentation(s->e, file, n, within, depth)) return 0;
+    if (swapped && !is_by_chance(within, depth)) return 0; /* a form that a layer wants */
+    const int count = values_of(s->e, v);
     for (int i = 0; i < count; i++)
         for (int k = 0; k < count && is_table(v[i]); k++) {
             if (!is_labels(v[k], v[i]->as.tensor)) continue;
-            const double share = dlsh_try_turned(v[i]->as.tensor, v[k]->as.tensor, 1u << dim, &from, &to);
-            if (!(share > 0.3) ||
-                !dlsh_found(e, file, n->span.line, "leave it out, or give the turned samples their other class",
-                            "flip along dimension %d turns samples of one class into another class\n"
-                            "%.0f%% of the samples of class %d then lie as near to class %d as to their own before",
-                            dim, 100 * share, from, to))
-                continue;
-            return 1;
+            const double share = dlsh_try_turned(v[i]->as.tensor, v[k]->as.tensor, dims, swapped, &from, &to);
+            if (share > s->share) *s = (strongest){s->e, share, from, to, swapped, dims, {file, n->span.line}};
         }
     return 0;
 }
 
 /* Where almost nothing is left of the loss, no sample that was mirrored belonged to another class. */
 void dlsh_find_turned(dlsh_examination *e) {
-    if (!dlsh_learns_well(e, 0.8)) dlsh_each_node(see_mirror, e);
+    strongest s = {.e = e, .share = 0.3};
+    if (dlsh_learns_well(e, 0.8)) return;
+    dlsh_each_node(see_mirror, &s);
+    if (!s.dims) return;
+    char dims[32] = "";
+    for (int d = 0; d < 8; d++)
+        if (s.dims >> d & 1) snprintf(dims + strlen(dims), sizeof dims - strlen(dims), "%s%d", *dims ? " and " : "", d);
+    dlsh_found(e, s.at.file, s.at.line, "leave it out, or give the changed samples their other class",
+               "%s dimension%s %s turns samples of one class into another class\n"
+               "%.0f%% of the samples of class %d then look like those of class %d",
+               s.swapped ? "exchanging" : "flip along", strlen(dims) > 1 ? "s" : "", dims, 100 * s.share, s.from, s.to);
 }

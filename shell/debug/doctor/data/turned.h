@@ -4,8 +4,9 @@
 #include "debug/doctor/doctor.h"
 
 /* Of samples x, labels y, that lie with their class *from the share that lies nearer to *to when they are turned along
- * dimensions, a bit each: that of the two classes which has most; 0 where it cannot be told. */
-double dlsh_try_turned(dl_tensor *x, dl_tensor *y, unsigned dims, int *from, int *to);
+ * dimensions, a bit each, or two of them are exchanged: that of the two classes which has most; 0 where it cannot be
+ * told. */
+double dlsh_try_turned(dl_tensor *x, dl_tensor *y, unsigned dims, int swapped, int *from, int *to);
 /* Does a text draw random numbers? */
 int dlsh_draws(const dlsh_node *n);
 /* Functions of the script that change samples on their way into a net (augmented.c). */

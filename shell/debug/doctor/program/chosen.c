@@ -44,16 +44,25 @@ int dlsh_line_of_list(const dl_source *made) {
     return list && list->kind == DLSH_N_LIST && list->nkids ? list->span.line : 0;
 }
 
+/* [p for n, p in named if test(n)] */
+static int chooses(const dlsh_node *n) { return n->kind == DLSH_N_COMPREHENSION && has_condition(n->kids[0]); }
+
+/* Lists of a tree that choose parameters by a condition. */
+static int count_choices(const dlsh_node *n) {
+    int count = chooses(n) && dlsh_is_call_of(n->kids[1], "parameters|named_parameters");
+    for (int i = 0; i < n->nkids; i++) count += n->kids[i] ? count_choices(n->kids[i]) : 0;
+    return count;
+}
+
 int dlsh_line_of_choice(const dl_source *made) {
-    const dlsh_node *s = dlsh_statement_at(made->file, made->line);
+    const dlsh_node *s = dlsh_statement_at(made->file, made->line), *root = dlsh_text_root(made->file);
     dlsh_course c;
-    int line = 0;
+    int line = 0, count = 0;
     if (!s) return 0;
     dlsh_course_of(made->file, s->kids[s->nkids - 1], &c);
     for (int i = 0; i < c.n; i++)
-        if (c.at[i].n->kind == DLSH_N_COMPREHENSION && has_condition(c.at[i].n->kids[0]) && c.at[i].n->span.line > line)
-            line = c.at[i].n->span.line;
-    return line;
+        if (chooses(c.at[i].n)) count++, line = c.at[i].n->span.line > line ? c.at[i].n->span.line : line;
+    return count_choices(root) > count ? 0 : line; /* it is not given all of them */
 }
 
 /* The value that a record in a tree has for a key; NULL: none has. */

@@ -1,0 +1,3 @@
+# files: doctor.d
+# The rest of the programs with one mistake each, see bugs.sh there.
+sh bugs.sh g[n-z]*.dlsh
