@@ -91,27 +91,35 @@ static double log_of_factor(const scaled *s) {
     return v->n && v->mean > 0 ? (dlsh_op_is(s->product, "div") ? -1 : 1) * log(v->mean) : NAN;
 }
 
-/* Does a node have the product in it, by other ways than through a net? */
-static int holds(dlsh_pass p, const dl_journal_node *n, const dl_journal_node *product, int depth) {
-    if (n == product) return 1;
-    if (!n || depth > DLSH_DEEP || n->seq < product->seq) return 0;
-    for (int k = 0; k < n->nin && k < 8 && dlsh_op_is(n, linear); k++)
-        if (holds(p, operand(p, n, k), product, depth + 1)) return 1;
-    return dlsh_op_is(n, measuring) && holds(p, operand(p, n, 0), product, depth + 1);
+/* Marks the nodes that have the product in them, by other ways than through a net; NULL without memory. */
+static char *holders_of(const signs *s, const dl_journal_node *product) {
+    char *held = calloc((size_t)s->p.n + 1, 1);
+    if (!held) return NULL;
+    held[product - s->p.at] = 1;
+    for (long i = product - s->p.at - 1; i >= 0; i--) {
+        const dl_journal_node *n = &s->p.at[i];
+        const int passes = dlsh_op_is(n, linear) || dlsh_op_is(n, measuring);
+        for (int k = 0; passes && k < n->nin && k < 8; k++) {
+            const dl_journal_node *of = operand(s->p, n, k);
+            held[i] |= (char)(of && held[of - s->p.at]);
+        }
+    }
+    return held;
 }
 
 /* Up from v, the first node of the figure and the one that joins it with what is measured. *sign: of v in the figure.
  */
 static const dl_journal_node *figure_of(const signs *s, const scaled *by, const dl_journal_node **join, int *sign) {
-    const dl_journal_node *n = by->v, *first = NULL;
+    const dl_journal_node *n = by->v, *first = NULL, *beside;
+    DLSH_FREED char *held = holders_of(s, by->product);
     *sign = 1, *join = NULL;
-    for (long i = n - s->p.at - 1; i >= 0; i--) {
+    for (long i = n - s->p.at - 1; held && i >= 0; i--) {
         const dl_journal_node *u = &s->p.at[i];
         int k = 0;
         while (k < u->nin && k < 8 && operand(s->p, u, k) != n) k++;
         if (k == u->nin || k == 8 || !sign_of_operand(u, k) || !s->root[i]) continue;
-        if (u->nin > 1 && dlsh_op_is(u, "add|sub") && holds(s->p, operand(s->p, u, !k), by->product, 0))
-            return *join = u, first ? first : u;
+        beside = u->nin > 1 && dlsh_op_is(u, "add|sub") ? operand(s->p, u, !k) : NULL;
+        if (beside && held[beside - s->p.at]) return *join = u, first ? first : u;
         if (!first && dlsh_op_is(u, "sum|add|sub|mean")) first = u;
         *sign *= sign_of_operand(u, k), n = u;
     }
