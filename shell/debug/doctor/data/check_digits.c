@@ -109,15 +109,13 @@ static int see_use(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED 
     const double step = v ? step_of(v, count) : 0;
     const int lost =
         isnan(u.period) ? step > 1 && share_of_rounding(v, count) > 0.25 : step > 1 && step * c.factor > u.period / 4;
-    dlsh_finding *f = lost ? dlsh_find_at(e, file, c.call->span.line,
-                                          "compute with whole numbers first, or with f64, and cast what comes out")
-                           : NULL;
-    if (!f) return 0;
+    if (!lost) return 0;
     long changed = 0;
     for (long i = 0; i < count; i++) changed += (double)(float)v[i] != v[i];
-    dlsh_cause(f, "a cast to f32 takes digits that %s needs: f32 has steps of %.0f there", u.name, step);
-    dlsh_evidence(f, "%ld of %ld whole numbers are other ones after the cast; line %d computes %s of what is left",
-                  changed, count, n->span.line, u.name);
+    dlsh_found(e, file, c.call->span.line, "compute with whole numbers first, or with f64, and cast what comes out",
+               "a cast to f32 takes digits that %s needs: f32 has steps of %.0f there\n"
+               "%ld of %ld whole numbers are other ones after the cast; line %d computes %s of what is left",
+               u.name, step, changed, count, n->span.line, u.name);
     return 0;
 }
 

@@ -181,8 +181,7 @@ static int is_met(const reach *r, const void *weight) {
 
 /* ... in any training, as of a critic whose own loss has the data that an actor's has not? */
 static int is_met_anywhere(const dlsh_examination *e, const void *weight) {
-    const dl_journal_row *r;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         DLSH_SCOPED(reach_free) reach other = {.p = dlsh_pass_of(r, 1)};
         if (other.p.n && find_reach(&other) && is_met(&other, weight)) return 1;
     }

@@ -131,15 +131,12 @@ static int tell(dlsh_examination *e, const dl_journal_row *r, const signs *s, co
     int sign = 1;
     const dl_journal_node *first = figure_of(s, by, &join, &sign), *at = sign * by->sign > 0 ? join : first;
     if (!first) return 0;
-    dlsh_finding *f = dlsh_find_at(e, at->file, at->line,
-                                   "the loss takes away the logarithm of what the data are multiplied with: s for "
-                                   "exp(s), -s for exp(-s)");
-    if (!f) return 1;
-    dlsh_cause(f, "the log determinant has the wrong sign: the loss falls without end as the data are drawn together");
-    dlsh_evidence(f,
-                  "line %d multiplies the data by an exp whose logarithm the loss should fall with, but rises with; "
-                  "these factors have a product of %.3g by now, and the loss went from %.4g to %.4g",
-                  by->product->line, exp(sum), r->first, r->last);
+    dlsh_found(e, at->file, at->line,
+               "the loss takes away the logarithm of what the data are multiplied with: s for exp(s), -s for exp(-s)",
+               "the log determinant has the wrong sign: the loss falls without end as the data are drawn together\n"
+               "line %d multiplies the data by an exp whose logarithm the loss should fall with, but rises with; these "
+               "factors have a product of %.3g by now, and the loss went from %.4g to %.4g",
+               by->product->line, exp(sum), r->first, r->last);
     return 1;
 }
 

@@ -133,8 +133,8 @@ static const void *shared_leaf(const dl_optimizer *o, const dl_journal_row *pass
 
 /* The step of another optimizer that a pass is for, in the same round; NULL: there is none. */
 static const dl_journal_row *step_for(const dlsh_examination *e, const dl_journal_row *pass, const void *but) {
-    const dl_journal_row *r, *found = NULL;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_STEP, &i));)
+    const dl_journal_row *found = NULL;
+    DLSH_EACH_ROW (r, e, DL_DID_STEP)
         if (r->till > pass->till && (!found || r->till < found->till)) found = r;
     const int own = found && found->what && found->what != but && 2 * found->count >= pass->count;
     return own && shared_leaf(dlsh_live_optimizer(e, found->what, NULL), pass) ? found : NULL;
@@ -153,9 +153,9 @@ static int see_net_zeroed(void *ctx, const char *file, const dlsh_node *n, const
  * that nothing zeroes what that leaves. NULL: it is another, or there are several. */
 static const dl_journal_row *zeroed_too_early(const dlsh_examination *e, const dl_journal_row *step,
                                               const dl_journal_row *other, const void *leaf) {
-    const dl_journal_row *r, *found = NULL;
+    const dl_journal_row *found = NULL;
     partly s = {.e = e, .leaf = leaf};
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_ZERO, &i));) {
+    DLSH_EACH_ROW (r, e, DL_DID_ZERO) {
         if (r->what && r->what != step->what) continue;
         if (r->till < step->at) continue; /* before the training */
         if (found || !r->what || !follows(step, r) || !follows(r, other)) return NULL;
@@ -165,29 +165,24 @@ static const dl_journal_row *zeroed_too_early(const dlsh_examination *e, const d
 }
 
 void dlsh_find_left_gradients(dlsh_examination *e, const dl_journal_row *step) {
-    const dl_journal_row *other, *own = NULL, *r;
+    const dl_journal_row *own = NULL;
     const char *name = NULL, *by = NULL;
     dl_optimizer *o = step->what ? dlsh_live_optimizer(e, step->what, &name) : NULL;
     if (!o || step->count < 3) return;
-    for (long i = 0; (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (r->till < step->till && r->at < step->at && (!own || r->till > own->till) && shared_leaf(o, r)) own = r;
-    for (long i = 0; own && (other = dlsh_row_next(e, DL_DID_BACKWARD, &i));) {
+    DLSH_EACH_ROW_WHILE (own, other, e, DL_DID_BACKWARD) {
         const void *leaf = follows(step, other) ? shared_leaf(o, other) : NULL;
         const dl_journal_row *next = leaf ? step_for(e, other, step->what) : NULL;
         const dl_journal_row *zero = next ? zeroed_too_early(e, step, other, leaf) : NULL;
         if (!zero || !dlsh_live_optimizer(e, next->what, &by)) continue;
-        dlsh_finding *f = dlsh_find_at(
-            e, zero->file, zero->line,
-            dlsh_kept(e, "%s.zero_grad() right before its own backward pass, at line %d", name, own->line));
-        if (!f) return;
-        dlsh_cause(f,
+        dlsh_found(e, zero->file, zero->line,
+                   dlsh_kept(e, "%s.zero_grad() right before its own backward pass, at line %d", name, own->line),
                    "gradients that another loss leaves are not zeroed: each step of %s adds them to those of its own "
-                   "loss",
-                   name);
-        dlsh_evidence(f,
-                      "the loss of line %d, for the step of %s (line %d), goes back through parameters of %s as well; "
-                      "these are zeroed before it and not behind it, and line %d adds to what it left",
-                      other->line, by, next->line, name, own->line);
+                   "loss\n"
+                   "the loss of line %d, for the step of %s (line %d), goes back through parameters of %s as well; "
+                   "these are zeroed before it and not behind it, and line %d adds to what it left",
+                   name, other->line, by, next->line, name, own->line);
         return;
     }
 }
