@@ -67,10 +67,9 @@ static int is_used_behind(const dlsh_examination *e, const void *net) {
 }
 
 /* avg.update_parameters(m, decay=0.9999) */
-static int see_average(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_average(void *ctx, const char *file, const dlsh_node *n) {
     dlsh_examination *e = ctx;
     long steps = 0;
-    (void)within, (void)depth;
     const dlsh_node *decay = dlsh_is_method(n, "update_parameters") ? dlsh_argument_of(n, 1, "decay") : NULL;
     dl_module *m = decay ? dlsh_object_of(e, file, n->kids[0]->kids[0], &dlsh_net_class) : NULL;
     DLSH_EACH_ROW_WHILE (m, r, e, DL_DID_STEP) steps = r->count > steps ? r->count : steps;

@@ -59,13 +59,11 @@ static int line_of_twice(const dlsh_examination *e, const char *file) {
  * the variable, or what the function returns that made it. */
 int dlsh_line_of_input(const dlsh_examination *e, const dl_journal_row *r) {
     dlsh_dealt l;
-    int at;
     if (e->trainer && r->what == dl_trainer_model(e->trainer)) {
         const dlsh_node *made = dlsh_trainer_option(e, r->file, 1, "data");
         const int part = made ? dlsh_test_line(r->file, made) : 0;
         const dlsh_node *test = made && !part ? dlsh_argument_of(made, 2, "test_x") : NULL;
-        const dlsh_node *own =
-            test && test->kind == DLSH_N_NAME ? dlsh_definition_of(r->file, test->text, test->span.start, &at) : test;
+        const dlsh_node *own = test && test->kind == DLSH_N_NAME ? dlsh_defined(r->file, test) : test;
         if (own && !(r->grad && dlsh_is_trained(e, r))) return own->span.line;
         if (made) return part ? part : made->span.line;
     }
@@ -298,8 +296,7 @@ static int says_test(const char *text) {
 }
 
 /* Does a name or a word for people speak of a test? Fields, as d.test, and calls of eval() do not. */
-static int see_claim(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    (void)within, (void)depth;
+static int see_claim(void *ctx, const char *file, const dlsh_node *n) {
     return !strcmp(file, ctx) && (n->kind == DLSH_N_NAME || n->kind == DLSH_N_STR || n->kind == DLSH_N_FN) && n->text &&
            says_test(n->text);
 }
@@ -580,9 +577,8 @@ static void find_own_figures(dlsh_examination *e, const dlsh_pools *all, const v
                 const dlsh_pool *train = &all->at[k], *test = &all->at[j];
                 if (!train->tensor || !test->tensor || dlsh_rows_in(test, r) < r->nrows || !has_trained(e, train, net))
                     continue;
-                int at;
-                const dlsh_node *a = dlsh_definition_of(r->file, train->name, INT_MAX, &at);
-                const dlsh_node *b = dlsh_definition_of(r->file, test->name, INT_MAX, &at);
+                const dlsh_node *a = dlsh_definition_of(r->file, train->name, INT_MAX, NULL);
+                const dlsh_node *b = dlsh_definition_of(r->file, test->name, INT_MAX, NULL);
                 const dlsh_share one = {a, train->tensor, train->name}, other = {b, test->tensor, test->name};
                 if (a && b && !has_trained(e, test, net) && dlsh_compare_figures(e, r->file, &one, &other)) return;
             }

@@ -75,8 +75,7 @@ static int is_within_memory(const dl_tensor *t, const void *at) {
 
 /* The variable without a gradient that has the memory of an operand; NULL: none. */
 static const dl_tensor *variable_at(const dlsh_examination *e, const void *at, const char **name) {
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         *name = h->name;
         if (h->value.type != DLSH_TENSOR || dl_requires_grad(h->value.as.tensor)) continue;
         if (!dl_device_of(h->value.as.tensor) && is_within_memory(h->value.as.tensor, at)) return h->value.as.tensor;
@@ -107,8 +106,7 @@ static int has_same_sum(const dl_tensor *a, const dl_tensor *b) {
 
 /* Where a variable was given its value; NULL: its text is not known. */
 static const dlsh_node *made_in(const char *file, const char *name, int *line) {
-    int at;
-    const dlsh_node *made = dlsh_definition_of(file, name, INT_MAX, &at);
+    const dlsh_node *made = dlsh_definition_of(file, name, INT_MAX, NULL);
     if (made) *line = made->span.line;
     return made;
 }
@@ -228,8 +226,7 @@ static int is_evaluated_after(const dlsh_examination *e, const void *net) {
 
 /* Number i of the nets of variables and trainers; NULL past the last. */
 static dl_module *net_at(const dlsh_examination *e, int i, const char **name) {
-    const dlsh_holder *h;
-    for (int k = 0; (h = dlsh_holder_next(&e->holders, &k));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         *name = h->name;
         dl_trainer *t = dlsh_unwrap(h->value, &dlsh_trainer_class);
         dl_module *m = t ? dl_trainer_model(t) : dlsh_unwrap(h->value, &dlsh_net_class);
@@ -258,9 +255,8 @@ static int stands_for(const copier *c, const char *file, const dlsh_node *n) {
     return m ? m == c->of : dlsh_names(n, c->name);
 }
 
-static int see_copier(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_copier(void *ctx, const char *file, const dlsh_node *n) {
     copier *c = ctx;
-    (void)within, (void)depth;
     const int method =
         (dlsh_is_method(n, "copy") || dlsh_is_method(n, "clone")) && stands_for(c, file, n->kids[0]->kids[0]);
     const int call =
@@ -373,8 +369,7 @@ static const dlsh_node *write_to(const dlsh_node *n, const char *name) {
     return found;
 }
 
-static int see_set_back(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    (void)within, (void)depth;
+static int see_set_back(void *ctx, const char *file, const dlsh_node *n) {
     if ((dlsh_is_method(n, "load_state_dict") || dlsh_is_method(n, "load_state")) && n->nkids > 1) {
         const dlsh_node *from = owner_of(n->kids[1], "state_dict|state");
         if (from) find_set_back(ctx, file, n->span.line, n->kids[0]->kids[0], from);
@@ -525,10 +520,9 @@ static void find_shared_state(dlsh_examination *e, const char *file, const dlsh_
 }
 
 /* m.load_state_dict(S) with a state that was taken before the training alone. */
-static int see_loaded(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_loaded(void *ctx, const char *file, const dlsh_node *n) {
     dlsh_examination *e = ctx;
     int line = 0;
-    (void)within, (void)depth;
     if (!dlsh_is_method(n, "load_state_dict") && !dlsh_is_method(n, "load_state")) return 0;
     const dlsh_node *s = n->nkids > 1 ? n->kids[1] : NULL;
     dl_module *m = dlsh_object_of(e, file, n->kids[0]->kids[0], &dlsh_net_class);
@@ -570,12 +564,12 @@ static int see_alias(void *ctx, const char *file, const dlsh_node *n, const dlsh
 
 dl_status dlsh_check_copies(dlsh_examination *e) {
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) look_at_weights(e, dlsh_pass_of(r, 1));
-    dlsh_each_node(see_copied_weight, e);
+    dlsh_each_within(see_copied_weight, e);
     dlsh_each_node(see_set_back, e);
     DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         look_at_evaluated(e, r), look_at_target(e, r), look_at_follower(e, r), look_at_stale(e, r),
             look_at_own_targets(e, r);
     dlsh_each_node(see_loaded, e);
-    dlsh_each_node(see_alias, e);
+    dlsh_each_within(see_alias, e);
     return DL_OK;
 }

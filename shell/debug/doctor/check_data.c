@@ -42,10 +42,9 @@ static dlsh_property is_holed(void *ctx, const dlsh_step *s) {
 
 /* Where the first variable with holes was made that the samples were made of. */
 static int line_of_holes(const dlsh_examination *e, const dlsh_samples *s) {
-    int at;
-    const dlsh_node *made = dlsh_definition_of(s->file, s->name, INT_MAX, &at);
+    const dlsh_node *made = dlsh_definition_of(s->file, s->name, INT_MAX, NULL);
     const dlsh_node *by = made ? dlsh_origin(s->file, made, is_holed, (void *)e) : NULL;
-    made = by ? dlsh_definition_of(s->file, by->text, by->span.start, &at) : NULL;
+    made = dlsh_defined(s->file, by);
     return made ? made->span.line : s->line;
 }
 
@@ -101,9 +100,8 @@ int dlsh_learns_well(const dlsh_examination *e, double share) {
 /* Does a norm layer stand before the first weights of the pass, or follow them? by: "batch_norm", one before them that
  * brings columns to one scale; "norm", any. */
 static int normalises_first(dlsh_pass p, const char *by) {
-    int unit;
     long k = p.n - 1;
-    while (k >= 0 && !dlsh_node_weight(&p.at[k], &unit) && !strstr(p.at[k].op, by)) k--;
+    while (k >= 0 && !dlsh_node_weight(&p.at[k], NULL) && !strstr(p.at[k].op, by)) k--;
     if (k >= 0 && strstr(p.at[k].op, by)) return 1;
     if (strcmp(by, "norm") != 0) return 0;
     const dl_journal_node *user = k < 0 ? NULL : dlsh_pass_user(p, &p.at[k]);
@@ -174,8 +172,7 @@ static int line_before_changes(const char *file, int line) {
 /* The variable with the number that a code in a column was before it was scaled, in as large a share of its rows; NULL:
  * there is none. */
 static const char *holder_of_code(const dlsh_examination *e, double share, double *code) {
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         const dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
         dlsh_samples s = {.n = t && dl_ndim(t) == 1 ? dl_numel(t) : 0, .real = 1, .width = 1};
         DLSH_FREED double *x = s.n > 7 ? malloc((size_t)s.n * sizeof *x) : NULL;
@@ -225,10 +222,9 @@ static int is_scaled_on_the_way(const dlsh_examination *e, double rms) {
 
 /* x / s, where s is nearly 0 for one column, as the deviation of one that is constant in a part of the rows. */
 static int find_tiny_divisor(dlsh_examination *e, const dlsh_samples *s) {
-    int at;
     double low = INFINITY, sum = 0;
     long which = 0;
-    const dlsh_node *made = s->file ? dlsh_definition_of(s->file, s->name, INT_MAX, &at) : NULL;
+    const dlsh_node *made = s->file ? dlsh_definition_of(s->file, s->name, INT_MAX, NULL) : NULL;
     const dlsh_node *by = made && made->kind == DLSH_N_BINARY && made->op == DLSH_OP_DIV ? made->kids[1] : NULL;
     const dlsh_value *v = by ? dlsh_value_of(e, s->file, by) : NULL;
     dl_tensor *t = v && v->type == DLSH_TENSOR ? v->as.tensor : NULL;
@@ -242,7 +238,7 @@ static int find_tiny_divisor(dlsh_examination *e, const dlsh_samples *s) {
     double most = 0;
     for (long i = 0; i < s->n; i++) most = fmax(most, fabs(s->x[i * s->width + which]));
     if (!(low < 1e-4 * sum / (double)n) || !(most > 1000)) return 0;
-    const dlsh_node *set = by->kind == DLSH_N_NAME ? dlsh_definition_of(s->file, by->text, by->span.start, &at) : NULL;
+    const dlsh_node *set = dlsh_defined(s->file, by);
     dlsh_found(e, s->file, set ? set->span.line : made->span.line,
                "leave the column out, or divide by 1 where the deviation is 0",
                "column %ld of %s is divided by %.3g, which is nearly 0: it is constant where that was taken\n"
@@ -261,17 +257,16 @@ static dlsh_property puts_columns_together(void *width, const dlsh_step *at) {
 /* Where the only column that is not scaled was made, and what it is called; else where the samples were. */
 static int line_of_scale(const dlsh_samples *s, const char **name) {
     long worst = -1, width = s->width;
-    int at;
     for (long c = 0; c < width && width <= DLSH_COLUMNS; c++) {
         const dlsh_spread k = dlsh_spread_of(s, c);
         if (!(hypot(k.mean, k.std) > 20)) continue;
         if (worst >= 0) return s->line;
         worst = c;
     }
-    const dlsh_node *made = worst < 0 ? NULL : dlsh_definition_of(s->file, s->name, INT_MAX, &at);
+    const dlsh_node *made = worst < 0 ? NULL : dlsh_definition_of(s->file, s->name, INT_MAX, NULL);
     const dlsh_node *by = made ? dlsh_origin(s->file, made, puts_columns_together, &width) : NULL;
     const dlsh_node *item = by ? by->kids[1]->kids[worst] : NULL;
-    made = item && item->kind == DLSH_N_NAME ? dlsh_definition_of(s->file, item->text, item->span.start, &at) : NULL;
+    made = dlsh_defined(s->file, item);
     if (made) *name = item->text;
     return made ? made->span.line : s->line;
 }
@@ -412,8 +407,8 @@ static void find_order(dlsh_examination *e, const dlsh_samples *s) {
 
 /* one = ones(64, 1): the judgements of a game of two nets, or a residual that is to be 0. */
 static int is_made_constant(const dlsh_samples *s) {
-    int at;
-    const dlsh_node *made = s->target_written_line ? NULL : dlsh_definition_of(s->target_file, s->target, INT_MAX, &at);
+    const dlsh_node *made =
+        s->target_written_line ? NULL : dlsh_definition_of(s->target_file, s->target, INT_MAX, NULL);
     const char *by = made && made->kind == DLSH_N_CALL ? made->kids[0]->text : NULL;
     return by && dlsh_has_word("ones|zeros|full|ones_like|zeros_like|full_like", by, strlen(by));
 }
@@ -492,7 +487,7 @@ static void find_turned_weights(dlsh_examination *e, const dlsh_samples *s) {
     for (dlsh_node_walk all = {0}; s->y && s->classes && (n = dlsh_node_next(e, "cross_entropy|nll_picked", &all));) {
         const dl_journal_value *w = &n->in[2];
         if (!w->there || !w->constant || w->nfew < 2) continue;
-        int most = 0, least = 0, heavy = 0, at;
+        int most = 0, least = 0, heavy = 0;
         for (int c = 1; c < w->nfew; c++) {
             if (count[c] > count[most]) most = c;
             if (count[c] < count[least]) least = c;
@@ -501,9 +496,7 @@ static void find_turned_weights(dlsh_examination *e, const dlsh_samples *s) {
         if (heavy != most || count[most] < 1.8 * count[least] || !(w->few[most] > 1.3 * w->few[least])) continue;
         const dlsh_node *call = dlsh_call_on_line(n->file, n->line, "loss|entropy|nll");
         const dlsh_node *given = call ? dlsh_argument_of(call, 2, "weight") : NULL;
-        const dlsh_node *made = given && given->kind == DLSH_N_NAME
-                                    ? dlsh_definition_of(n->file, given->text, given->span.start, &at)
-                                    : NULL;
+        const dlsh_node *made = dlsh_defined(n->file, given);
         const dlsh_node *first = given ? dlsh_origin(n->file, given, is_arithmetic, NULL) : NULL;
         dlsh_found(e, n->file,
                    first  ? first->span.line
@@ -523,8 +516,7 @@ typedef struct positives {
 } positives;
 
 /* pos_weight=w: less than 1 where positives are rare, or more where they are most. */
-static int see_pos_weight(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
-                          DLSH_UNUSED int depth) {
+static int see_pos_weight(void *ctx, const char *file, const dlsh_node *n) {
     const positives *p = ctx;
     if (n->kind != DLSH_N_KWARG || strcmp(n->text, "pos_weight") != 0) return 0;
     const dlsh_value *v = dlsh_value_of(p->e, file, n->kids[0]);

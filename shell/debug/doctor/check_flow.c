@@ -203,8 +203,7 @@ static void find_cut_head(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
     if (r->count < 30 || count_targets(p) < 2 || dlsh_settled_lower(r, 0.5)) return;
     for (long k = 0; k < p.n; k++) {
         const dl_journal_node *n = &p.at[k];
-        int unit;
-        if (!dlsh_node_weight(n, &unit) || !n->in[0].constant || !has_twin(p, &n->in[0])) continue;
+        if (!dlsh_node_weight(n, NULL) || !n->in[0].constant || !has_twin(p, &n->in[0])) continue;
         const int line = dlsh_speaks_of(n->layer, "probe|monitor|aux") ? 0 : dlsh_cut_line(e, n->file, n->line);
         if (line)
             dlsh_found(e, n->file, line, "hand the result itself over, with its history",
@@ -333,8 +332,8 @@ static void look_at_distances(dlsh_examination *e, dlsh_pass first, const dl_jou
 /* The first layer of the net that gives a loss its scores, of one parameter where `leaf` names it. */
 static const dl_journal_node *first_layer(dlsh_pass p, const dl_journal_node *loss, const void *leaf) {
     const dl_journal_node *n = dlsh_pass_source(p, loss, 0), *found = NULL;
-    for (int i = 0, unit; n && i < 40; i++) {
-        const dl_journal_value *w = dlsh_node_weight(n, &unit);
+    for (int i = 0; n && i < 40; i++) {
+        const dl_journal_value *w = dlsh_node_weight(n, NULL);
         if (w && (!leaf || w->leaf == leaf)) found = n;
         n = dlsh_pass_source(p, n, 0);
     }
@@ -356,9 +355,8 @@ static void look_at_rivals(dlsh_examination *e, dlsh_pass p, const dl_journal_ro
     const dl_journal_node *nearest = NULL, *farther = NULL;
     double near = INFINITY;
     for (long k = 0; k < p.n; k++) {
-        int unit;
         const dl_journal_node *d = is_judgement(&p.at[k]) ? first_layer(p, &p.at[k], NULL) : NULL;
-        const dl_journal_value *w = d && d->in[0].constant && d->in[0].n ? dlsh_node_weight(d, &unit) : NULL;
+        const dl_journal_value *w = d && d->in[0].constant && d->in[0].n ? dlsh_node_weight(d, NULL) : NULL;
         const dl_journal_node *own = w ? first_layer(q, g, w->leaf) : NULL;
         if (!own || own->in[0].constant || !own->in[0].n) continue;
         const double far = apart(&own->in[0], &d->in[0]);

@@ -503,8 +503,7 @@ static int cutting_line(const dlsh_examination *e, const dl_optimizer *o, const 
 
 /* Does a net or a variable still have the parameter? */
 static int is_held(const dlsh_examination *e, const dl_tensor *p) {
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         if (h->value.type != DLSH_TENSOR && h->value.type != DLSH_LIST && h->value.type != DLSH_RECORD &&
             !dlsh_unwrap(h->value, &dlsh_net_class) && !dlsh_unwrap(h->value, &dlsh_trainer_class))
             continue;
@@ -574,8 +573,7 @@ static void count_reached(const dlsh_examination *e, const dl_optimizer *o, dl_m
 
 /* The first layer of a net that no gradient reaches, where other layers of the same net get some. */
 static dl_source layer_left_out(const dlsh_examination *e, const dl_optimizer *o) {
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         dl_trainer *t = dlsh_unwrap(h->value, &dlsh_trainer_class);
         dl_module *m = t ? dl_trainer_model(t) : dlsh_unwrap(h->value, &dlsh_net_class);
         const dl_module *lost = NULL;
@@ -651,8 +649,7 @@ static void find_cut_by_hand(dlsh_examination *e) {
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (r->count > 3 && r->nnodes[1]) pass = r;
     const int cut = pass && by_hand > 3 ? dlsh_cut_line(e, pass->file, pass->line) : 0;
-    const dlsh_holder *h;
-    for (int i = 0; cut && (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER_WHILE (cut, h, &e->holders) {
         dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
         if (!t || !dl_requires_grad(t) || !dl_is_leaf(t) || dl_ndim(t) < 2 || dl_grad(t)) continue;
         if (each_leaf(e, 0, is_leaf, t)) continue;

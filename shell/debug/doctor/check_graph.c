@@ -386,9 +386,8 @@ static int find_places_taken(dlsh_examination *e, const dl_recorded *c, long sam
 
 /* Is it a number of samples by its text: x.shape[0], n where n = x.shape[0], -1? */
 static int counts_samples(const char *file, const dlsh_node *n) {
-    int at;
     if (n->kind == DLSH_N_NAME) {
-        const dlsh_node *made = dlsh_definition_of(file, n->text, n->span.start, &at);
+        const dlsh_node *made = dlsh_defined(file, n);
         return made && made->kind != DLSH_N_NAME && counts_samples(file, made);
     }
     const dlsh_node *of = n->kind == DLSH_N_INDEX && n->nkids == 2 ? n->kids[0] : NULL;
@@ -403,8 +402,7 @@ typedef struct torn {
 } torn;
 
 /* z.reshape(H, n, t, d): the samples in another place than the first one. */
-static int see_torn(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
-                    DLSH_UNUSED int depth) {
+static int see_torn(void *ctx, const char *file, const dlsh_node *n) {
     torn *t = ctx;
     const int method = n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD;
     if (!method || strcmp(file, t->file) != 0 || !dlsh_is_call_of(n, "reshape|view") || n->nkids < 3) return 0;

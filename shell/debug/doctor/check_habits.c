@@ -88,7 +88,6 @@ static int is_score_call(const void *ctx, const dlsh_node *n) {
 
 /* -1: a number that is to be small, 1: large, 0: not known; by how it is computed, and by its name. */
 static int aim_of(const dlsh_examination *e, const char *file, const dlsh_node *n, int depth) {
-    int at;
     if (!n || depth > DEEPEST) return 0;
     if (n->kind == DLSH_N_FIELD) return strstr(n->text, "loss") ? -1 : strstr(n->text, "acc") ? 1 : 0;
     if (any_in(n, is_score_call, NULL)) return 1;
@@ -99,7 +98,7 @@ static int aim_of(const dlsh_examination *e, const char *file, const dlsh_node *
         if (fn && any_in(fn, is_error_call, NULL)) return -1;
     }
     if (n->kind != DLSH_N_NAME) return 0;
-    const dlsh_node *made = dlsh_definition_of(file, n->text, n->span.start, &at);
+    const dlsh_node *made = dlsh_defined(file, n);
     const int by = made && made != n ? aim_of(e, file, made, depth + 1) : 0;
     return by ? by : strstr(n->text, "loss") || strstr(n->text, "err") ? -1 : strstr(n->text, "acc") ? 1 : 0;
 }
@@ -169,18 +168,16 @@ static int mask_kind(const dlsh_examination *e, const char *file, const dlsh_nod
 }
 
 static int kind_of_name(const dlsh_examination *e, const char *file, const dlsh_node *n) {
-    int at;
     while (n && (n->kind == DLSH_N_INDEX || (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD)))
         n = n->kind == DLSH_N_INDEX ? n->kids[0] : n->kids[0]->kids[0];
-    const dlsh_node *made = n && n->kind == DLSH_N_NAME ? dlsh_definition_of(file, n->text, n->span.start, &at) : NULL;
+    const dlsh_node *made = dlsh_defined(file, n);
     return made ? mask_kind(e, file, made) : 0;
 }
 
 static int mask_line(const char *file, const dlsh_node *n, int otherwise) {
-    int at;
     while (n && (n->kind == DLSH_N_INDEX || (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD)))
         n = n->kind == DLSH_N_INDEX ? n->kids[0] : n->kids[0]->kids[0];
-    const dlsh_node *made = n && n->kind == DLSH_N_NAME ? dlsh_definition_of(file, n->text, n->span.start, &at) : NULL;
+    const dlsh_node *made = dlsh_defined(file, n);
     return made ? made->span.line : otherwise;
 }
 
@@ -215,11 +212,10 @@ static int is_activation(const void *ctx, const dlsh_node *n) {
 
 /* x @ w of a random tensor that nothing can train, beside parameters. */
 static void find_plain_weight(dlsh_examination *e, const char *file, const dlsh_node *n) {
-    int at;
     const dlsh_node *w = n->op == DLSH_OP_MATMUL ? n->kids[1] : NULL;
     const dlsh_value *v = dlsh_value_of(e, file, w);
     if (!v || v->type != DLSH_TENSOR || dl_requires_grad(v->as.tensor) || dl_ndim(v->as.tensor) != 2) return;
-    const dlsh_node *made = dlsh_definition_of(file, w->text, w->span.start, &at);
+    const dlsh_node *made = dlsh_defined(file, w);
     if (made && made->kind == DLSH_N_BINARY && made->op == DLSH_OP_MUL)
         made = made->kids[0]->kind == DLSH_N_CALL ? made->kids[0] : made->kids[1];
     if (!is_word("randn|rand|normal|uniform", callee_of(made))) return;
@@ -279,8 +275,7 @@ static int whole_targets(const dl_journal_value *v, double classes) {
 
 static void look_at_quantities(dlsh_examination *e, dlsh_pass p) {
     long classes = 0;
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         const dl_dataset *d = dlsh_unwrap(h->value, &dlsh_dataset_class);
         const long k = d ? dl_dataset_classes(d) : 0;
         classes = k > classes ? k : classes;
@@ -328,7 +323,7 @@ static void look_at_rows(dlsh_examination *e, dlsh_pass p, const dl_journal_node
 }
 
 dl_status dlsh_check_habits(dlsh_examination *e) {
-    dlsh_each_node(see, e);
+    dlsh_each_within(see, e);
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         const dlsh_pass p = dlsh_pass_of(r, 1);
         look_at_quantities(e, p);

@@ -52,8 +52,7 @@ static int gives_gradients(const dlsh_node *n) {
 
 /* A name is what it was given last: gradients, or what was computed of some. */
 static int sign_of_name(const reader *r, const dlsh_node *n, int depth) {
-    int at;
-    const dlsh_node *made = depth < DEEPEST ? dlsh_definition_of(r->file, n->text, n->span.start, &at) : NULL;
+    const dlsh_node *made = depth < DEEPEST ? dlsh_defined(r->file, n) : NULL;
     if (!made || made->span.start >= n->span.start) return 0;
     return gives_gradients(made) ? 1 : sign_of_gradient(r, made, depth + 1);
 }
@@ -113,8 +112,7 @@ static const dlsh_node *update_in(const reader *r, const dlsh_node *n, int line)
 
 /* Where a name was given its number; the line of the expression where it is none. */
 static int line_of_number(const char *file, const dlsh_node *n) {
-    int at;
-    const dlsh_node *made = n->kind == DLSH_N_NAME ? dlsh_definition_of(file, n->text, n->span.start, &at) : NULL;
+    const dlsh_node *made = dlsh_defined(file, n);
     return made ? made->span.line : n->span.line;
 }
 
@@ -177,8 +175,7 @@ typedef struct quotient {
     double number, norm;
 } quotient;
 
-static int see_quotient(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
-                        DLSH_UNUSED int depth) {
+static int see_quotient(void *ctx, const char *file, const dlsh_node *n) {
     quotient *q = ctx;
     const reader r = {.e = q->e, .file = file};
     if (n->kind != DLSH_N_BINARY || n->op != DLSH_OP_DIV) return 0;
@@ -189,8 +186,7 @@ static int see_quotient(void *ctx, const char *file, const dlsh_node *n, DLSH_UN
 }
 
 /* p.grad.clamp_(-limit, limit), the smallest number of its limits. */
-static int see_cut(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
-                   DLSH_UNUSED int depth) {
+static int see_cut(void *ctx, const char *file, const dlsh_node *n) {
     quotient *q = ctx;
     const reader r = {.e = q->e, .file = file};
     if (!dlsh_is_method(n, "clamp_") || n->nkids < 2 || !found_by(r, n->kids[0]->kids[0], is_gradient)) return 0;
@@ -467,11 +463,10 @@ static const dlsh_node *taken_from(const dlsh_node *n) {
     return found;
 }
 
-static int see_crossed(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_crossed(void *ctx, const char *file, const dlsh_node *n) {
     dlsh_examination *e = ctx;
     const dlsh_node *target = written_by(n), *value = target ? n->kids[n->nkids - 1] : NULL;
     const dlsh_node *of = target && target->kind == DLSH_N_NAME ? taken_from(value) : NULL;
-    (void)within, (void)depth;
     if (!of || !strcmp(of->text, target->text) || dlsh_speaks_of(target->text, "grad")) return 0;
     const int updates = n->kind == DLSH_N_CALL || n->op || dlsh_mentions(value, target->text);
     const dlsh_value *v = dlsh_value_of(e, file, of), *to = dlsh_value_of(e, file, target);
@@ -526,7 +521,7 @@ dl_status dlsh_check_hand_update(dlsh_examination *e) {
             dlsh_was_found(e, "gradients are zeroed", "") || dlsh_was_found(e, "what the loss is given", "");
         if (pass && !known && !dlsh_find_clipped_by_hand(e, pass)) look_at_size(e, &r, n, pass);
     }
-    if (!steps) dlsh_each_node(see_made_anew, e);
+    if (!steps) dlsh_each_within(see_made_anew, e);
     if (steps) dlsh_each_node(see_crossed, e);
     row = steps && !e->bad ? pass_of_updates(e) : NULL;
     if (row && row->count > 3) find_left_out(e, row);

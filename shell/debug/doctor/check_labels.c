@@ -103,8 +103,7 @@ double dlsh_by_chance(const double *y, long n, int classes, double *deviation) {
 
 /* Where the targets were made, within the function that made them. */
 static int line_of(const dlsh_samples *s) {
-    int at;
-    const dlsh_node *made = dlsh_definition_of(s->target_file, s->target, INT_MAX, &at);
+    const dlsh_node *made = dlsh_definition_of(s->target_file, s->target, INT_MAX, NULL);
     const int here = made && made->kind == DLSH_N_CALL && made->span.line == s->target_line;
     return here ? dlsh_line_of_making(s->target_file, made, s->target_line) : s->target_line;
 }
@@ -203,8 +202,7 @@ static int is_given(const dlsh_examination *e, dl_tensor *t, long width) {
 /* A variable with as many rows that tells of the targets, where what the net is given does not. */
 static void find_other_table(dlsh_examination *e, const dlsh_samples *s, long n, double enough, double now) {
     if (e->bad) return; /* what is wrong with the table itself explains it */
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         const char *name = h->name;
         dl_tensor *t =
             h->value.type == DLSH_TENSOR && !dl_requires_grad(h->value.as.tensor) ? h->value.as.tensor : NULL;
@@ -284,8 +282,7 @@ static dlsh_property orders_alone(void *labels, const dlsh_step *at) {
 }
 
 /* dataset(x, y, ...) */
-static int see_tables(void *ctx, DLSH_UNUSED const char *file, const dlsh_node *n,
-                      DLSH_UNUSED const dlsh_node *const *within, DLSH_UNUSED int depth) {
+static int see_tables(void *ctx, DLSH_UNUSED const char *file, const dlsh_node *n) {
     const int tables = dlsh_is_call_of(n, "dataset") && n->nkids > 2 && n->kids[1]->kind != DLSH_N_STR;
     if (tables) *(const dlsh_node **)ctx = n;
     return tables;

@@ -9,9 +9,8 @@
  */
 static const dl_journal_node *product_before(dlsh_pass p, const dl_journal_node *n) {
     const dl_journal_node *from = dlsh_pass_source(p, n, 0);
-    int unit;
     for (int i = 0; from && i < 4; i++) {
-        if (dlsh_node_weight(from, &unit)) return from;
+        if (dlsh_node_weight(from, NULL)) return from;
         const int second = from->nin > 1 && from->in[1].there;
         const int plain = dlsh_op_is(from, "add|sub") && second && (from->in[1].leaf || from->in[1].constant);
         if (!plain && !dlsh_op_is(from, "dropout")) return NULL;
@@ -32,12 +31,11 @@ static int bends(dlsh_pass p) {
         "linear|matmul|conv2d|conv2d_norm|add|sub|mul|div|neg|mean|sum|dropout|reshape|view|restride|transfer|to|clone|"
         "expand|permute|transpose|squeeze|unsqueeze|flatten|as_strided|select|narrow|slice|contiguous|index_select|"
         "batch_norm|cat|embedding";
-    int unit;
     for (long k = 0; k < p.n; k++) {
         if (dlsh_op_is(&p.at[k], straight)) continue;
         /* behind the last product it is the loss */
         for (long i = 0; i < k; i++)
-            if (dlsh_node_weight(&p.at[i], &unit)) return 1;
+            if (dlsh_node_weight(&p.at[i], NULL)) return 1;
     }
     return 0;
 }

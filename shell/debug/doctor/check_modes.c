@@ -158,8 +158,7 @@ typedef struct dropping {
 } dropping;
 
 /* A statement that is a call of the net, whose result nobody gets. */
-static int see_dropped(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
-                       DLSH_UNUSED int depth) {
+static int see_dropped(void *ctx, const char *file, const dlsh_node *n) {
     const dropping *d = ctx;
     return n->kind == DLSH_N_EXPR && n->span.line == d->pass->line && !strcmp(file, d->pass->file) &&
            dlsh_call_of_net(d->e, file, n) == n->kids[0];
@@ -371,8 +370,7 @@ static int drops_always(const dlsh_examination *e, const char *file, const dlsh_
            !dlsh_argument_of(n, method ? 1 : 2, "training");
 }
 
-static int see_dropping_always(void *ctx, const char *file, const dlsh_node *n,
-                               DLSH_UNUSED const dlsh_node *const *within, DLSH_UNUSED int depth) {
+static int see_dropping_always(void *ctx, const char *file, const dlsh_node *n) {
     dlsh_examination *e = ctx;
     if (!drops_always(e, file, n) || !dlsh_has_history_at(e, file, n->span.line)) return 0;
     dlsh_found(
@@ -455,8 +453,7 @@ static int is_asked(const dlsh_node *n, const char *name, int in_condition) {
 }
 
 /* training = false, or settings.training = false: of what the function around asks for. */
-static int see_switched_off(void *ctx, DLSH_UNUSED const char *file, const dlsh_node *n,
-                            DLSH_UNUSED const dlsh_node *const *within, DLSH_UNUSED int depth) {
+static int see_switched_off(void *ctx, DLSH_UNUSED const char *file, const dlsh_node *n) {
     const dlsh_node *to = n->kind == DLSH_N_ASSIGN && n->nkids == 2 ? n->kids[0] : NULL,
                     *value = to ? n->kids[1] : NULL;
     if (!to || (to->kind != DLSH_N_NAME && to->kind != DLSH_N_FIELD)) return 0;
@@ -493,7 +490,7 @@ static void find_own_dropout(dlsh_examination *e) {
     const dlsh_node *fn = root ? function_at(root, e->place.line) : NULL;
     evaluation v = {.e = e, .function = fn ? fn->text : NULL};
     dl_source by;
-    if (!v.function || !dlsh_each_node(see_evaluation, &v) || !dlsh_find_chosen_by_chance(e, &by) ||
+    if (!v.function || !dlsh_each_within(see_evaluation, &v) || !dlsh_find_chosen_by_chance(e, &by) ||
         is_switched_elsewhere(&by))
         return;
     const int set = has_switch(fn);

@@ -205,9 +205,8 @@ typedef struct shifting {
     int n;
 } shifting;
 
-static int see_slice(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_slice(void *ctx, const char *file, const dlsh_node *n) {
     shifting *s = ctx;
-    (void)within, (void)depth;
     if (n->kind != DLSH_N_INDEX || n->nkids < 2 || n->kids[n->nkids - 1]->kind != DLSH_N_SLICE || s->n == 32) return 0;
     s->file[s->n] = file, s->place[s->n++] = n;
     return 0;
@@ -261,8 +260,7 @@ static long trained_places(const dlsh_examination *e) {
 /* Is one of the variables the next elements of x? */
 static int has_next(const dlsh_examination *e, const dl_tensor *x) {
     if (e->trainer) return relation_of(x, e->probe.target[0]) == SHIFTED;
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         if (h->value.type == DLSH_TENSOR && relation_of(x, h->value.as.tensor) == SHIFTED) return 1;
     }
     return shifts_in_text(e) && has_target_each(e, e->probe.fn ? dl_shape(x)[1] : trained_places(e));
@@ -299,8 +297,7 @@ static int find_padding(const dl_tensor *x, const dl_tensor *y, padding *out) {
 /* Targets of a variable that has as many places as x, or of the trainer. */
 static int padded(const dlsh_examination *e, const dl_tensor *x, padding *out) {
     if (e->trainer) return find_padding(x, e->probe.target[0], out);
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         const dl_tensor *y = h->value.type == DLSH_TENSOR && h->value.as.tensor != x ? h->value.as.tensor : NULL;
         if (y && relation_of(x, y) != EQUAL && find_padding(x, y, out)) return 1;
     }

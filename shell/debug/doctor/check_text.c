@@ -17,9 +17,8 @@ typedef struct scaling {
     int scale, step, unscale; /* lines; 0: not there */
 } scaling;
 
-static int see_scaling(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_scaling(void *ctx, const char *file, const dlsh_node *n) {
     scaling *s = ctx;
-    (void)within, (void)depth;
     if (n->kind != DLSH_N_CALL || n->kids[0]->kind != DLSH_N_FIELD ||
         !dlsh_object_of(s->e, file, n->kids[0]->kids[0], &dlsh_scaler_class))
         return 0;
@@ -125,10 +124,9 @@ typedef struct place {
     int line;
 } place;
 
-static int see_place(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_place(void *ctx, const char *file, const dlsh_node *n) {
     const place *at = ctx;
     const average a = average_of(at->e, file, n);
-    (void)within, (void)depth;
     if (at->file && (n->span.line != at->line || strcmp(at->file, file) != 0)) return 0;
     return fabs(a.own + a.other - 1) < 1e-6;
 }
@@ -143,10 +141,9 @@ typedef struct averages {
     int seen;
 } averages;
 
-static int see_average(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_average(void *ctx, const char *file, const dlsh_node *n) {
     averages *s = ctx;
     average a = average_of(s->e, file, n);
-    (void)within, (void)depth;
     if (!(fabs(a.own + a.other - 1) < 1e-6)) return 0;
     s->seen++;
     if (!(a.own > 0 && a.own <= 0.1)) return 0;
@@ -185,19 +182,17 @@ static int sign_of(const dlsh_examination *e, const char *file, const dlsh_node 
 
 /* Is the hook at a parameter, which no layer in front of it makes? */
 static int is_of_parameter(const dlsh_examination *e, const char *file, const dlsh_node *n) {
-    int at;
     const dlsh_value *v = dlsh_value_of(e, file, n);
-    const dlsh_node *made = n->kind == DLSH_N_NAME ? dlsh_definition_of(file, n->text, n->span.start, &at) : NULL;
+    const dlsh_node *made = dlsh_defined(file, n);
     const dlsh_node *by = made && made->kind == DLSH_N_CALL ? made->kids[0] : NULL;
     if (n->kind == DLSH_N_FIELD || (by && by->text && strstr(by->text, "param"))) return 1;
     return v && v->type == DLSH_TENSOR && dl_is_leaf(v->as.tensor);
 }
 
-static int see_hook(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_hook(void *ctx, const char *file, const dlsh_node *n) {
     dlsh_examination *e = ctx;
     const int method = dlsh_is_method(n, "register_hook");
     const int plain = n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], "on_grad");
-    (void)within, (void)depth;
     if (!(method && n->nkids > 1) && !(plain && n->nkids > 2)) return 0;
     const dlsh_node *of = method ? n->kids[0]->kids[0] : n->kids[1], *fn = n->kids[method ? 1 : 2];
     if (fn->kind == DLSH_N_NAME) fn = dlsh_function_of(file, fn->text);

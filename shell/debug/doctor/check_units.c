@@ -67,7 +67,7 @@ static int see_seeding(void *ctx, const char *file, const dlsh_node *n, const dl
 /* Units, or parts, that were made one by one and began with the same random numbers. Was it found? */
 static int is_seeded_again(dlsh_examination *e, const char *what) {
     dl_source at;
-    if (!dlsh_each_node(see_seeding, &at)) return 0;
+    if (!dlsh_each_within(see_seeding, &at)) return 0;
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (!strcmp(r->file, at.file) && !dlsh_is_before_loop(at.file, at.line, r->line)) return 0;
     dlsh_found(e, at.file, at.line, "seed once, before all of them",
@@ -129,9 +129,8 @@ static int are_twins(const dl_journal_value *a, const dl_journal_value *b) {
     return fabs(a->gradient - b->gradient) <= 1e-5 * a->gradient;
 }
 
-static int see_copy(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_copy(void *ctx, const char *file, const dlsh_node *n) {
     dl_source *c = ctx;
-    (void)within, (void)depth;
     const int method = dlsh_is_method(n, "copy") || dlsh_is_method(n, "clone");
     if (!method && !(n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], "deepcopy"))) return 0;
     *c = (dl_source){file, n->span.line};
@@ -141,9 +140,8 @@ static int see_copy(void *ctx, const char *file, const dlsh_node *n, const dlsh_
 static void look_at_twins(dlsh_examination *e, dlsh_pass p) {
     for (long k = p.n - 1; k >= 0 && !e->bad; k--)
         for (long i = k - 1; i >= 0; i--) {
-            int unit;
             char name[120], other[120];
-            const dl_journal_value *v = dlsh_node_weight(&p.at[k], &unit), *w = dlsh_node_weight(&p.at[i], &unit);
+            const dl_journal_value *v = dlsh_node_weight(&p.at[k], NULL), *w = dlsh_node_weight(&p.at[i], NULL);
             if (!v || !w || !are_twins(v, w)) continue;
             dl_tensor *a = dlsh_live_leaf(e, v->leaf, name, sizeof name);
             dl_tensor *b = dlsh_live_leaf(e, w->leaf, other, sizeof other);
@@ -175,8 +173,7 @@ static int are_classes(dlsh_pass p, const dl_journal_node *n) {
 /* Vectors of a table, as of users, that all began with one number: each of their elements then is the same. */
 static void look_at_columns(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     char name[120];
-    int unit;
-    const dl_journal_value *weight = dlsh_node_weight(n, &unit);
+    const dl_journal_value *weight = dlsh_node_weight(n, NULL);
     for (int j = 0; j < n->nin && j < 8; j++) {
         const dl_journal_value *v = &n->in[j];
         if (v == weight || !v->there || !v->leaf || v->ndim != 2 || v->n < 2 || v->shape[1] < 2) continue;
@@ -227,13 +224,12 @@ static void look_at_twin_units(dlsh_examination *e, const dl_journal_row *r, dls
 
 dl_status dlsh_check_symmetry(dlsh_examination *e) {
     long nodes = 0, weights = 0;
-    int unit;
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         dlsh_pass p = dlsh_pass_of(r, 0);
         for (long k = p.n - 1; k >= 0; k--) look_at_weight(e, p, &p.at[k]), look_at_columns(e, p, &p.at[k]);
         look_at_twins(e, p);
         for (long k = p.n - 1; k >= 0 && !e->bad; k--) look_at_twin_units(e, r, p, &p.at[k]);
-        for (long k = 0; k < p.n; k++) weights += dlsh_node_weight(&p.at[k], &unit) != NULL;
+        for (long k = 0; k < p.n; k++) weights += dlsh_node_weight(&p.at[k], NULL) != NULL;
         nodes += p.n;
     }
     if (weights)
@@ -280,9 +276,9 @@ static double gain_of(const dl_journal_node *n, const dl_journal_value *w) {
 /* Of the products that an op is given, added up, the one with the largest weights; *gain: how much they multiply. */
 static const dl_journal_node *product_before(dlsh_pass p, const dl_journal_node *n, double *gain, int depth) {
     const dl_journal_node *found = NULL;
-    for (int k = *gain = 0, unit; k < n->nin && k < 2; k++) {
+    for (int k = *gain = 0; k < n->nin && k < 2; k++) {
         const dl_journal_node *by = dlsh_pass_source(p, n, k);
-        const dl_journal_value *w = by ? dlsh_node_weight(by, &unit) : NULL;
+        const dl_journal_value *w = by ? dlsh_node_weight(by, NULL) : NULL;
         double own = w ? gain_of(by, w) : 0;
         if (!w && dlsh_op_is(by, "add") && depth < 4) by = product_before(p, by, &own, depth + 1);
         if (own > *gain) *gain = own, found = by;
@@ -324,8 +320,7 @@ static const dl_journal_value *added_before(dlsh_pass p, const dl_journal_node *
 
 /* Is no weight of a product above 0, and nothing that it weighs below? */
 static int is_all_below(const dl_journal_node *n) {
-    int unit;
-    const dl_journal_value *w = dlsh_node_weight(n, &unit), *x = w ? &n->in[w == &n->in[0]] : NULL;
+    const dl_journal_value *w = dlsh_node_weight(n, NULL), *x = w ? &n->in[w == &n->in[0]] : NULL;
     return w && w->n && w->high <= 0 && x->n && x->low >= 0;
 }
 
@@ -481,10 +476,9 @@ enum { DEPTH = 256 };
 
 /* Marks the nodes that the newest one with a weight is computed from: other branches have gradients of other sizes. */
 static char *chain_of(dlsh_pass p) {
-    int unit;
     char *on = calloc((size_t)p.n + 1, 1);
     long k = 0;
-    while (k < p.n && !dlsh_node_weight(&p.at[k], &unit)) k++;
+    while (k < p.n && !dlsh_node_weight(&p.at[k], NULL)) k++;
     if (on && k < p.n) on[k] = 1;
     for (; on && k < p.n; k++)
         for (int i = 0; on[k] && i < p.at[k].nin && i < 8; i++) {
@@ -507,9 +501,9 @@ static int are_trained_together(const dlsh_examination *e, const void *a, const 
 static int find_weights(const dlsh_examination *e, dlsh_pass p, const dl_journal_node **node,
                         const dl_journal_value **w) {
     DLSH_FREED char *on = chain_of(p);
-    int n = 0, unit;
+    int n = 0;
     for (long k = p.n - 1; on && k >= 0 && n < DEPTH; k--)
-        if (on[k] && (w[n] = dlsh_node_weight(&p.at[k], &unit)) && w[n]->gradient >= 0 &&
+        if (on[k] && (w[n] = dlsh_node_weight(&p.at[k], NULL)) && w[n]->gradient >= 0 &&
             are_trained_together(e, w[0]->leaf, w[n]->leaf))
             node[n++] = &p.at[k];
     return n;
@@ -518,9 +512,8 @@ static int find_weights(const dlsh_examination *e, dlsh_pass p, const dl_journal
 /* How often a weight is used in a pass. */
 static long uses_of(dlsh_pass p, const void *leaf) {
     long n = 0;
-    int unit;
     for (long k = 0; k < p.n; k++) {
-        const dl_journal_value *w = dlsh_node_weight(&p.at[k], &unit);
+        const dl_journal_value *w = dlsh_node_weight(&p.at[k], NULL);
         n += w && w->leaf == leaf;
     }
     return n;
@@ -616,20 +609,18 @@ static long branch_factor(dlsh_pass p, const dl_journal_node **at, double *facto
 
 /* The last op with a weight in a branch that a sum adds to what goes past it; NULL: it is no such sum. */
 static const dl_journal_node *end_of_branch(dlsh_pass p, const dl_journal_node *sum, int branch) {
-    int unit;
     const dl_journal_node *n = dlsh_pass_source(p, sum, branch);
-    for (int i = 0; n && !dlsh_node_weight(n, &unit) && i < 4; i++) {
+    for (int i = 0; n && !dlsh_node_weight(n, NULL) && i < 4; i++) {
         const int bias = dlsh_op_is(n, "add") && (n->in[0].leaf || n->in[1].leaf);
         n = bias || dlsh_op_is(n, "mul|relu|tanh|gelu|silu|dropout") ? dlsh_pass_source(p, n, 0) : NULL;
     }
-    return n && dlsh_node_weight(n, &unit) ? n : NULL;
+    return n && dlsh_node_weight(n, NULL) ? n : NULL;
 }
 
 /* Branches that are added to what goes past them as large as they are; *at: the end of the first one, or the sum, where
  * one weight serves all branches. */
 static long full_branches(dlsh_pass p, const dl_journal_node **at) {
     long count = 0, again = 0;
-    int unit;
     const dl_journal_node *sum_again = NULL;
     const void *leaf = NULL;
     for (long k = 0; k < p.n; k++) {
@@ -638,7 +629,7 @@ static long full_branches(dlsh_pass p, const dl_journal_node **at) {
         for (int i = 0; sum && i < 2 && !end; i++)
             if (!n->in[1 - i].leaf && dlsh_pass_source(p, n, 1 - i)) end = end_of_branch(p, n, i);
         if (!end) continue;
-        const dl_journal_value *w = dlsh_node_weight(end, &unit);
+        const dl_journal_value *w = dlsh_node_weight(end, NULL);
         if (w && w->leaf == leaf) again++, sum_again = n;
         leaf = w ? w->leaf : NULL, count++, *at = end;
     }

@@ -278,8 +278,7 @@ static int shrank(dlsh_examination *e, const steps *s) {
     options_of(s->o, &decay, &rate);
     if (!(decay > 0) || !first.n || (decay < 1 && dlsh_settled_lower(s->pass, 0.75))) return 0;
     for (long k = first.n - 1; k >= 0; k--) {
-        int unit;
-        const dl_journal_value *w = dlsh_node_weight(&first.at[k], &unit), *now = w ? weight_in(last, w->leaf) : NULL;
+        const dl_journal_value *w = dlsh_node_weight(&first.at[k], NULL), *now = w ? weight_in(last, w->leaf) : NULL;
         if (!now || !dlsh_optimizer_has(s->o, w->leaf)) continue;
         const int outweighs = apart ? s->row->sum * decay > 1.5 : decay * size_of(w) > w->gradient;
         all++;

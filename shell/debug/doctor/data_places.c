@@ -18,11 +18,9 @@ static int is_call(const dlsh_node *n, const char *name) {
 
 /* The call that made the trainer that is looked at; NULL: it is not known. */
 static const dlsh_node *maker_of_trainer(const dlsh_examination *e, const char *file) {
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         if (dlsh_unwrap(h->value, &dlsh_trainer_class) != e->trainer) continue;
-        int at;
-        const dlsh_node *n = dlsh_made(file, dlsh_definition_of(file, h->name, h->place, &at));
+        const dlsh_node *n = dlsh_made(file, dlsh_definition_of(file, h->name, h->place, NULL));
         if (is_call(n, "trainer")) return n;
     }
     return NULL;

@@ -162,8 +162,7 @@ static dl_status show(dlsh_examination *e, dlsh_sink *sink) {
 /* The only object of a class among the variables; NULL: none, or several. */
 static void *only(const dlsh_examination *e, const dlsh_class *cls) {
     void *found = NULL;
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         void *self = dlsh_unwrap(h->value, cls);
         if (self && found && self != found) return NULL;
         if (self) found = self;

@@ -89,8 +89,8 @@ const dl_journal_node *dlsh_pass_source(dlsh_pass p, const dl_journal_node *n, i
 int dlsh_pass_has(dlsh_pass p, const void *leaf);
 /* The first node that uses its result; NULL: it is the root. */
 const dl_journal_node *dlsh_pass_user(dlsh_pass p, const dl_journal_node *n);
-/* Operand k of a node that weighs its input, the weight, as a leaf; NULL: it has none. *unit: the dimension of units.
- */
+/* Operand k of a node that weighs its input, the weight, as a leaf; NULL: it has none. *unit: the dimension of units;
+ * unit may be NULL. */
 const dl_journal_value *dlsh_node_weight(const dl_journal_node *n, int *unit);
 /* Where an op of a layer stands: where the layer is defined, or in the forward of the net that the layer is. */
 dl_source dlsh_place_of_op(dl_source layer, dl_source at);

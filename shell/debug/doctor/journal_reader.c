@@ -100,7 +100,7 @@ const dl_journal_node *dlsh_pass_user(dlsh_pass p, const dl_journal_node *n) {
 }
 
 const dl_journal_value *dlsh_node_weight(const dl_journal_node *n, int *unit) {
-    *unit = dlsh_op_is(n, "matmul") ? 1 : 0;
+    if (unit) *unit = dlsh_op_is(n, "matmul") ? 1 : 0;
     if (!dlsh_op_is(n, "matmul|linear|conv2d|conv2d_norm")) return NULL;
     const dl_journal_value *w = &n->in[1];
     return w->there && w->leaf && w->ndim > 1 ? w : NULL;
@@ -166,8 +166,7 @@ dl_source dlsh_set_at(const dlsh_examination *e, dlsh_pass first, const dl_journ
 }
 
 dl_source dlsh_weight_set_at(const dlsh_examination *e, dlsh_pass first, const dl_journal_node *n) {
-    int unit;
-    return dlsh_set_at(e, first, dlsh_node_weight(n, &unit));
+    return dlsh_set_at(e, first, dlsh_node_weight(n, NULL));
 }
 
 const char *dlsh_node_text(const dl_journal_node *n, char *buf, size_t size) {

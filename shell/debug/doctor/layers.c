@@ -294,12 +294,11 @@ static dl_status measure(layers *all, dlsh_probe *p, dl_module *m, dl_optimizer 
 
 /* The only trainer, or else the only net, among the variables. */
 static dl_status find_subject(const dlsh_args *a, const dlsh_holders *all, dlsh_value *out) {
-    const dlsh_holder *h;
     const dlsh_class *const classes[] = {&dlsh_trainer_class, &dlsh_net_class};
     if (dlsh_given(a, "what")) return *out = *dlsh_arg(a, "what"), DL_OK;
     for (int c = 0; c < 2; c++) {
         int n = 0;
-        for (int i = 0; (h = dlsh_holder_next(all, &i));)
+        DLSH_EACH_HOLDER (h, all)
             if (dlsh_unwrap(h->value, classes[c])) *out = h->value, n++;
         if (n == 1) return DL_OK;
         if (n)

@@ -145,8 +145,7 @@ static dl_tensor *pieces_of(dl_tensor *t, long places, long samples) {
 static int find_sequences(const dlsh_holders *all, dlsh_probe *p, const dl_net_input *in, const dl_journal_row *r,
                           long samples) {
     const int words = r->ndim == 2 && !dl_dtype_is_float(in->dtype);
-    const dlsh_holder *h;
-    for (int i = 0; words && !p->in[0] && (h = dlsh_holder_next(all, &i));) {
+    DLSH_EACH_HOLDER_WHILE (words && !p->in[0], h, all) {
         dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
         DLSH_OWNED dl_tensor *made = t && !dl_requires_grad(t) ? pieces_of(t, r->shape[1], samples) : NULL;
         if (made) p->in[0] = dl_contiguous(made);
@@ -158,15 +157,14 @@ static int find_sequences(const dlsh_holders *all, dlsh_probe *p, const dl_net_i
 static int find_data(const dlsh_holders *all, dlsh_probe *p, const dl_net_input *in, const dl_journal_row *r,
                      long samples) {
     long index[DLSH_PROBE_SAMPLES];
-    const dlsh_holder *h;
-    for (int i = 0; !p->in[0] && (h = dlsh_holder_next(all, &i));) {
+    DLSH_EACH_HOLDER_WHILE (!p->in[0], h, all) {
         dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
         int fits = t && !dl_requires_grad(t) && dl_dtype_of(t) == in->dtype && dl_ndim(t) == r->ndim && r->ndim > 1 &&
                    dl_shape(t)[0] >= r->shape[0];
         for (int d = 1; fits && d < r->ndim; d++) fits = dl_shape(t)[d] == r->shape[d];
         if (fits) p->in[0] = first_rows(t, samples);
     }
-    for (int i = 0; !p->in[0] && (h = dlsh_holder_next(all, &i));) {
+    DLSH_EACH_HOLDER_WHILE (!p->in[0], h, all) {
         dl_dataset *d = dlsh_unwrap(h->value, &dlsh_dataset_class);
         int fits = d && !dl_dataset_slow(d) && dl_dataset_form(d)->inputs == 1 && dl_dataset_ndim(d) == r->ndim - 1;
         for (int k = 1; fits && k < r->ndim; k++) fits = dl_dataset_shape(d)[k - 1] == r->shape[k];
@@ -202,8 +200,7 @@ static dl_status find_input(const dlsh_holders *all, dlsh_probe *p, dl_module *m
     if (!p->nin)
         return dlsh_fail(DL_ERR_STATE, "run a batch through it, m(x), or give the trainer",
                          "what the net %s takes is not known yet", dl_module_name(m));
-    const dlsh_holder *h;
-    for (int i = 0; seen && p->nin == 1 && (h = dlsh_holder_next(all, &i));) {
+    DLSH_EACH_HOLDER_WHILE (seen && p->nin == 1, h, all) {
         if (h->value.type != DLSH_TENSOR || !holds(h->value.as.tensor, &r)) continue;
         p->from = "the input of its last pass";
         return take_rows(p, h->value.as.tensor, samples);
@@ -317,8 +314,7 @@ static int trains(const dl_optimizer *o, const dl_module_list *l) {
 dl_optimizer *dlsh_probe_find_optimizer(const dlsh_holders *all, dl_module *m) {
     DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
     dl_optimizer *found = NULL;
-    const dlsh_holder *h;
-    for (int i = 0; l && !found && (h = dlsh_holder_next(all, &i));) {
+    DLSH_EACH_HOLDER_WHILE (l && !found, h, all) {
         dl_trainer *t = dlsh_unwrap(h->value, &dlsh_trainer_class);
         dl_optimizer *o = t ? dl_trainer_optimizer(t) : dlsh_unwrap(h->value, &dlsh_optimizer_class);
         if (o && trains(o, l)) found = o;
@@ -328,8 +324,7 @@ dl_optimizer *dlsh_probe_find_optimizer(const dlsh_holders *all, dl_module *m) {
 
 dl_module *dlsh_probe_find_net(const dlsh_holders *all, const dl_optimizer *o) {
     dl_module *found = NULL;
-    const dlsh_holder *h;
-    for (int i = 0; !found && (h = dlsh_holder_next(all, &i));) {
+    DLSH_EACH_HOLDER_WHILE (!found, h, all) {
         dl_module *m = dlsh_unwrap(h->value, &dlsh_net_class);
         DLSH_ENDED(dl_module_list_free) dl_module_list *l = m ? dl_module_tensors(m, 1) : NULL;
         if (l && trains(o, l)) found = m;

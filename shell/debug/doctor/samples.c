@@ -107,9 +107,8 @@ static int written_at(const dl_tensor *t, const char *file) {
 /* Where the data set was made that a variable's numbers are taken from as they are, x = d.train.x.float(); else where
  * the variable was made. */
 static int line_of_numbers(const dlsh_examination *e, const char *file, const dlsh_traced *x) {
-    int at;
     dlsh_dealt d;
-    const dlsh_node *n = dlsh_definition_of(file, x->name, INT_MAX, &at);
+    const dlsh_node *n = dlsh_definition_of(file, x->name, INT_MAX, NULL);
     while (n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD) n = n->kids[0]->kids[0];
     if (!n || n->kind != DLSH_N_FIELD || strcmp(n->text, "x") != 0) return x->name_line;
     return dlsh_data_named(e, file, n->kids[0], &d) && d.made ? d.made->span.line : x->name_line;
@@ -147,9 +146,8 @@ static int line_of_test_targets(const dlsh_examination *e, const dealt *d, int o
     dlsh_traced used[DLSH_TRACED];
     const dlsh_node *y = d->maker ? dlsh_argument_of(d->maker, 3, "test_y") : NULL;
     const int n = y ? dlsh_trace_value(e, d->file, y, used) : 0;
-    int at, line = 0;
-    const dlsh_node *made =
-        y && y->kind == DLSH_N_NAME ? dlsh_definition_of(d->file, y->text, y->span.start, &at) : NULL;
+    int line = 0;
+    const dlsh_node *made = dlsh_defined(d->file, y);
     const dlsh_node *own =
         y && y->kind == DLSH_N_FIELD ? dlsh_apart(d->file, y, dlsh_argument_of(d->maker, 1, "y")) : NULL;
     if (made || own) return own ? own->span.line : made->span.line;
@@ -173,9 +171,7 @@ static void compare_labels(dlsh_examination *e, const dealt *d, const dlsh_sampl
 /* Where the variable was made that the data set was given for the inputs of its test split. */
 static int line_of_table(const dealt *d, int otherwise) {
     const dlsh_node *x = d->maker ? dlsh_argument_of(d->maker, 2, "test_x") : NULL;
-    int at;
-    const dlsh_node *made =
-        x && x->kind == DLSH_N_NAME ? dlsh_definition_of(d->file, x->text, x->span.start, &at) : NULL;
+    const dlsh_node *made = dlsh_defined(d->file, x);
     return made ? made->span.line : otherwise;
 }
 
@@ -339,8 +335,8 @@ static int set_traced(const dlsh_examination *e, dlsh_samples *s, const dlsh_tra
         }
         s->file = s->target_file = s->user_file = file;
         s->line = all[i].base_line ? all[i].base_line : line;
-        int at; /* x = raw: there it was not prepared */
-        const dlsh_node *made = dlsh_definition_of(file, all[i].name, INT_MAX, &at);
+        /* x = raw: there it was not prepared */
+        const dlsh_node *made = dlsh_definition_of(file, all[i].name, INT_MAX, NULL);
         if (made && made->kind == DLSH_N_NAME && all[i].name_line) s->line = all[i].name_line;
         s->user_line = all[i].pick_line ? all[i].pick_line : line;
         s->written_line = written_at(x, file);
@@ -479,13 +475,11 @@ enum { LINES = 24, ALL = 48, LEAST_KNOWN = 8 };
 /* The only variable with a whole number for each row of x; NULL: there is none, or several. */
 static dl_tensor *targets_beside(const dlsh_examination *e, const dl_tensor *x, dlsh_samples *s, const char *file) {
     dl_tensor *found = NULL;
-    int at;
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
         if (!t || dl_ndim(t) != 1 || dl_shape(t)[0] != dl_shape(x)[0] || dl_dtype_of(t) != DL_I64) continue;
         if (found) return NULL;
-        const dlsh_node *made = dlsh_definition_of(file, h->name, h->place, &at);
+        const dlsh_node *made = dlsh_definition_of(file, h->name, h->place, NULL);
         found = t, s->target_file = file, s->target_line = made ? made->span.line : s->line;
         snprintf(s->target, sizeof s->target, "%s", h->name);
     }
@@ -645,14 +639,11 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
 /* ---------------------------------------------------------------- a metric's */
 
 /* The rows of an accuracy: m(xt).argmax(dim=1) == y[:100]. */
-static int see_metric(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_metric(void *ctx, const char *file, const dlsh_node *n) {
     dlsh_examination *e = ctx;
-    (void)within, (void)depth;
     for (int i = 0; i < 2 && n->kind == DLSH_N_BINARY && n->op == DLSH_OP_EQ; i++) {
         const dlsh_node *said = n->kids[i], *labels = n->kids[1 - i];
-        int at;
-        for (int k = 0; k < 3 && said && said->kind == DLSH_N_NAME; k++)
-            said = dlsh_definition_of(file, said->text, said->span.start, &at);
+        for (int k = 0; k < 3 && said && said->kind == DLSH_N_NAME; k++) said = dlsh_defined(file, said);
         const dlsh_node *call = said ? dlsh_call_of_net(e, file, said) : NULL;
         if (!call || dlsh_call_of_net(e, file, labels)) continue;
         dlsh_traced all[2 * DLSH_TRACED];

@@ -8,8 +8,7 @@
 
 /* The object of a class at an address, in a variable. */
 static void *live(const dlsh_examination *e, const dlsh_class *cls, const void *at, const char **name) {
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         void *self = dlsh_unwrap(h->value, cls);
         if (self != at || !self) continue;
         if (name) *name = h->name;
@@ -20,8 +19,7 @@ static void *live(const dlsh_examination *e, const dlsh_class *cls, const void *
 
 dl_optimizer *dlsh_optimizer_at(const dlsh_examination *e, int i, dl_trainer **of) {
     int n = 0;
-    const dlsh_holder *h;
-    for (int k = 0; (h = dlsh_holder_next(&e->holders, &k));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         dl_trainer *t = dlsh_unwrap(h->value, &dlsh_trainer_class);
         dl_optimizer *o = t ? dl_trainer_optimizer(t) : dlsh_unwrap(h->value, &dlsh_optimizer_class);
         if (!o || n++ != i) continue;
@@ -50,8 +48,7 @@ dl_optimizer *dlsh_live_optimizer(const dlsh_examination *e, const void *at, con
 
 dl_module *dlsh_live_net(const dlsh_examination *e, const void *at, const char **name) {
     dl_module *m = live(e, &dlsh_net_class, at, name);
-    const dlsh_holder *h;
-    for (int k = 0; !m && (h = dlsh_holder_next(&e->holders, &k));) {
+    DLSH_EACH_HOLDER_WHILE (!m, h, &e->holders) {
         dl_trainer *t = dlsh_unwrap(h->value, &dlsh_trainer_class);
         if (!t || dl_trainer_model(t) != at) continue;
         m = dl_trainer_model(t);
@@ -133,10 +130,9 @@ static int begins_constant(const dlsh_node *n) {
     return 0;
 }
 
-static int see_made(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_made(void *ctx, const char *file, const dlsh_node *n) {
     made *m = ctx;
     const dlsh_node *by = NULL;
-    (void)within, (void)depth;
     if (m->part && n->kind == DLSH_N_TENSOR && n->label && !strcmp(n->label, m->part)) by = n;
     if (by && m->constant && !begins_constant(by)) by = NULL;
     if (m->name && n->kind == DLSH_N_ASSIGN && !n->op)
@@ -185,13 +181,12 @@ dl_source dlsh_leaf_source(const dlsh_examination *e, const dl_journal_value *v,
     dl_source maker = otherwise, writer;
     if (w) dlsh_tensor_places(w, &maker, &writer);
     made m = {.name = w ? name : *v->name ? v->name : NULL};
-    const dlsh_holder *h;
-    for (int i = 0; w && (h = dlsh_holder_next(&e->holders, &i));) /* also in a list, by the name of its own */
+    DLSH_EACH_HOLDER_WHILE (w, h, &e->holders) /* also in a list, by the name of its own */
         if (h->value.type == DLSH_TENSOR && h->value.as.tensor == w) m.name = h->name;
     if (m.name && strrchr(m.name, '.')) m.part = strrchr(m.name, '.') + 1;
     made set = {.name = m.name, .part = m.part, .e = e};
     if (m.name) dlsh_each_node(see_made, &m); /* memory is made anew by updates */
-    if (m.name) dlsh_each_node(see_set, &set);
+    if (m.name) dlsh_each_within(see_set, &set);
     return set.count ? set.at : m.count == 1 ? m.at : maker;
 }
 
@@ -199,13 +194,12 @@ dl_source dlsh_source_of_use(const dlsh_examination *e, dlsh_pass p, const dl_jo
     const dl_source at = {dlsh_node_file(n), dlsh_node_line(n)};
     const char *end = strrchr(n->layer, '.');
     char path[160];
-    const dlsh_holder *h;
     int again = 0;
     for (long k = 0; end && k < p.n; k++)
         again |= p.at[k].layer_line == n->layer_line && *p.at[k].layer && !strcmp(p.at[k].op, n->op) &&
                  strcmp(p.at[k].layer, n->layer) != 0;
     snprintf(path, sizeof path, "%.*s", end ? (int)(end - n->layer) : 0, n->layer);
-    for (int i = 0; again && (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER_WHILE (again, h, &e->holders) {
         dl_module *net = dlsh_unwrap(h->value, &dlsh_net_class), *part = net ? dl_module_find(net, path) : NULL;
         const dl_source use = part ? dlsh_module_source(part) : at;
         dl_error_clear();
@@ -229,8 +223,7 @@ static int count_owners(dl_module *m, const void *leaf, const dl_module **first)
 
 /* Where the weight of a layer that is tied to another one is made; else where the layer is. */
 static dl_source source_of_tied(const dlsh_examination *e, const void *leaf, dl_source layer) {
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         dl_module *net = dlsh_unwrap(h->value, &dlsh_net_class);
         const dl_module *owner = NULL;
         if (net && count_owners(net, leaf, &owner) > 1) return dlsh_module_source(owner);
@@ -239,8 +232,7 @@ static dl_source source_of_tied(const dlsh_examination *e, const void *leaf, dl_
 }
 
 dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n) {
-    int unit;
-    const dl_journal_value *own = dlsh_node_weight(n, &unit);
+    const dl_journal_value *own = dlsh_node_weight(n, NULL);
     const dl_journal_value *v = own ? own : n->in[0].leaf ? &n->in[0] : n->in[1].leaf ? &n->in[1] : NULL;
     const dl_source at = {dlsh_node_file(n), dlsh_node_line(n)};
     return v && !*n->layer_file ? dlsh_leaf_source(e, v, at) : own ? source_of_tied(e, own->leaf, at) : at;
@@ -256,9 +248,7 @@ dl_tensor *dlsh_live_leaf(const dlsh_examination *e, const void *at, char *name,
     const char *own;
     dl_optimizer *o;
     dl_tensor *t, *found = NULL;
-    const dlsh_holder *h;
-    for (int i = 0; at && !found && (h = dlsh_holder_next(&e->holders, &i));)
-        found = leaf_of_value(&h->value, h->name, at, name, size, 0);
+    DLSH_EACH_HOLDER_WHILE (at && !found, h, &e->holders) found = leaf_of_value(&h->value, h->name, at, name, size, 0);
     for (int i = 0; at && !found && (o = dlsh_optimizer_at(e, i, NULL)); i++)
         for (long k = 0; !found && (t = dl_optimizer_param(o, k, &own)); k++)
             if (t == at) found = t, snprintf(name, size, "%s", own);

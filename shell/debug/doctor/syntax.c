@@ -8,32 +8,34 @@
 
 #include "debug/doctor/texts.h"
 
-enum { DEEPEST = 64, STEPS = 8 };
+enum { STEPS = 8 };
 
-typedef struct walk {
-    dlsh_see_node *see;
-    void *ctx;
-    const char *file;
-    const dlsh_node *within[DEEPEST];
-} walk;
-
-static int each(walk *w, const dlsh_node *n, int depth) {
-    int st = n ? w->see(w->ctx, w->file, n, w->within, depth) : 0;
-    if (!n || st || depth == DEEPEST) return st;
-    w->within[depth] = n;
-    for (int i = 0; i < n->nkids && !st; i++) st = each(w, n->kids[i], depth + 1);
-    return st;
-}
-
-int dlsh_each_node(dlsh_see_node *see, void *ctx) {
-    const dlsh_unit *u;
-    for (int i = 0; (u = dlsh_text_at(i)); i++) {
-        walk w = {see, ctx, u->name, {NULL}};
-        int st = each(&w, u->root, 0);
-        if (st) return st;
+int dlsh_tree_next(dlsh_tree *t) {
+    if (!t->n) return (t->n = t->root) != NULL;
+    if (!t->skip && t->depth < DLSH_TREE_DEPTH) t->within[t->depth] = t->n, t->kid[t->depth++] = 0;
+    t->skip = 0;
+    while (t->depth) {
+        const dlsh_node *around = t->within[t->depth - 1];
+        int *kid = &t->kid[t->depth - 1];
+        while (*kid < around->nkids && !around->kids[*kid]) ++*kid;
+        if (*kid < around->nkids) return t->n = around->kids[(*kid)++], 1;
+        t->depth--;
     }
     return 0;
 }
+
+static int each(dlsh_see_node *see, dlsh_see_within *see_within, void *ctx) {
+    const dlsh_unit *u;
+    for (int i = 0; (u = dlsh_text_at(i)); i++)
+        DLSH_EACH_BELOW (t, u->root) {
+            int st = see ? see(ctx, u->name, t.n) : see_within(ctx, u->name, t.n, t.within, t.depth);
+            if (st) return st;
+        }
+    return 0;
+}
+
+int dlsh_each_node(dlsh_see_node *see, void *ctx) { return each(see, NULL, ctx); }
+int dlsh_each_within(dlsh_see_within *see, void *ctx) { return each(NULL, see, ctx); }
 
 int dlsh_is_method(const dlsh_node *n, const char *name) {
     return n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD && !strcmp(n->kids[0]->text, name);

@@ -3,11 +3,26 @@
 
 #include "debug/doctor/trace.h"
 
-/* Calls see for each node of a tree, outer ones first; `within` are the nodes around it, the innermost last. Stops
- * where it returns something other than 0. */
-typedef int dlsh_see_node(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth);
-/* ... of each text that is kept. */
+/* A walk over a tree, outer nodes first: DLSH_EACH_BELOW (t, root) ... t.n ... The root itself is the first one; NULL:
+ * an empty tree. What lies deeper than DLSH_TREE_DEPTH below the root is left out. */
+enum { DLSH_TREE_DEPTH = 256 };
+typedef struct dlsh_tree {
+    const dlsh_node *root, *n; /* n: where the walk is; NULL: before the root */
+    int skip, depth;
+    const dlsh_node *within[DLSH_TREE_DEPTH]; /* the nodes around n, the innermost last */
+    int kid[DLSH_TREE_DEPTH];                 /* the next one of each */
+} dlsh_tree;
+int dlsh_tree_next(dlsh_tree *t); /* 0: it is over */
+#define DLSH_EACH_BELOW(t, of) for (dlsh_tree t = {.root = of}; dlsh_tree_next(&t);)
+/* What is below the node where the walk is, is left out. */
+static inline void dlsh_tree_skip(dlsh_tree *t) { t->skip = 1; }
+
+/* Calls see for each node of each text that is kept, outer ones first; `within` are the nodes around it, the innermost
+ * last. Stops where it returns something other than 0. */
+typedef int dlsh_see_node(void *ctx, const char *file, const dlsh_node *n);
+typedef int dlsh_see_within(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth);
 int dlsh_each_node(dlsh_see_node *see, void *ctx);
+int dlsh_each_within(dlsh_see_within *see, void *ctx);
 
 /* x.NAME(...) */
 int dlsh_is_method(const dlsh_node *n, const char *name);

@@ -68,8 +68,10 @@ const dlsh_node *dlsh_block_around(const dlsh_node *n, int place);
 /* The nodes around a place, the outermost first; how many. */
 int dlsh_nodes_around(const dlsh_node *root, int place, const dlsh_node **out, int max);
 /* The value that a name was given last before a place of the text, through parameters and what functions return; of a
- * loop its sequence. NULL: it is not known. *at: where that statement begins. */
+ * loop its sequence. NULL: it is not known. *at: where that statement begins; at may be NULL. */
 const dlsh_node *dlsh_definition_of(const char *file, const char *name, int before, int *at);
+/* ... to a NAME, before where it stands; NULL also: n is another expression, or NULL. */
+const dlsh_node *dlsh_defined(const char *file, const dlsh_node *n);
 /* An argument of a call by place, or by name; NULL: it has none. */
 const dlsh_node *dlsh_argument_of(const dlsh_node *call, int place, const char *name);
 

@@ -239,9 +239,8 @@ static long weights_of(dl_module *m) {
 }
 
 /* augment(x) in the course of a training, of a function of the script. */
-static int see_change(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_change(void *ctx, const char *file, const dlsh_node *n) {
     dlsh_examination *e = ctx;
-    (void)within, (void)depth;
     if (n->kind != DLSH_N_CALL || n->nkids != 2 || n->kids[0]->kind != DLSH_N_NAME) return 0;
     const dlsh_value *v = dlsh_value_of(e, file, n->kids[0]);
     const dlsh_node *fn = v && v->type == DLSH_FN ? dlsh_function_of(file, n->kids[0]->text) : NULL;

@@ -12,8 +12,7 @@ static dlsh_property gives_zeros(DLSH_UNUSED void *ctx, const dlsh_step *at) {
 
 /* Where zeros were made that samples are made of, and nothing has filled; else where the samples were. */
 static int line_of_zeros(const dlsh_samples *s) {
-    int at;
-    const dlsh_node *made = dlsh_definition_of(s->file, s->name, INT_MAX, &at);
+    const dlsh_node *made = dlsh_definition_of(s->file, s->name, INT_MAX, NULL);
     const dlsh_node *by = made ? dlsh_origin(s->file, made, gives_zeros, NULL) : NULL;
     return by ? by->span.line : s->line;
 }

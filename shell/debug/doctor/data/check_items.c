@@ -34,18 +34,15 @@ typedef struct append {
     int line;
 } append;
 
-static int see_append(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_append(void *ctx, const char *file, const dlsh_node *n) {
     append *a = ctx;
-    (void)within, (void)depth;
     if (!dlsh_is_method(n, "append") || !dlsh_names(n->kids[0]->kids[0], a->name)) return 0;
     a->file = file, a->line = n->span.line;
     for (int i = 1; i < n->nkids; i++) { /* before = s, which is put into the list */
         const dlsh_node *list = n->kids[i]->kind == DLSH_N_LIST ? n->kids[i] : n;
         for (int k = list == n ? i : 0; k < list->nkids; k++) {
-            int at;
             const dlsh_node *of = list->kids[k];
-            const dlsh_node *made =
-                of->kind == DLSH_N_NAME ? dlsh_definition_of(file, of->text, of->span.start, &at) : NULL;
+            const dlsh_node *made = dlsh_defined(file, of);
             if (made && made->kind == DLSH_N_NAME) a->line = made->span.line;
         }
     }
@@ -53,8 +50,7 @@ static int see_append(void *ctx, const char *file, const dlsh_node *n, const dls
 }
 
 void dlsh_find_same_items(dlsh_examination *e) {
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         const dlsh_list *l = h->value.type == DLSH_LIST ? h->value.as.list : NULL;
         const dl_tensor *t = l ? only_item(l) : NULL;
         if (!t) continue;

@@ -90,9 +90,8 @@ static int compare(const points *train, const points *test, apart *a) {
 
 /* Is one of the tables made of the other one on purpose, as x + noise in each step? */
 static int is_made_of(const dlsh_samples *a, const dlsh_samples *b) {
-    int at;
     const char *file = a->file ? a->file : b->file;
-    const dlsh_node *made = *a->name && file ? dlsh_definition_of(file, a->name, INT_MAX, &at) : NULL;
+    const dlsh_node *made = *a->name && file ? dlsh_definition_of(file, a->name, INT_MAX, NULL) : NULL;
     return made && made->kind != DLSH_N_INDEX && dlsh_mentions(made, b->name) > 0;
 }
 

@@ -141,8 +141,7 @@ static dlsh_property scales(void *ctx, const dlsh_step *s) {
 
 /* Data that meet a weight; NULL: the node has none. */
 static const dl_journal_value *data_of(const dl_journal_node *n) {
-    int unit;
-    const dl_journal_value *x = dlsh_node_weight(n, &unit) ? &n->in[0] : NULL;
+    const dl_journal_value *x = dlsh_node_weight(n, NULL) ? &n->in[0] : NULL;
     return x && x->there && x->constant && x->n >= 16 && !x->nans && x->ndim > 1 ? x : NULL;
 }
 
@@ -228,8 +227,7 @@ const dlsh_node *dlsh_zeros_given(const dlsh_examination *e, const char *file, i
     const dlsh_node *root = dlsh_text_root(file), *at = dlsh_statement_at(file, line);
     const dlsh_node *input = at ? input_in(e, file, at) : NULL;
     const dlsh_node *zeros = input ? dlsh_origin(file, input, gives_zeros, (void *)e) : NULL;
-    int place;
-    if (zeros && zeros->kind == DLSH_N_NAME) zeros = dlsh_definition_of(file, zeros->text, zeros->span.start, &place);
+    if (zeros && zeros->kind == DLSH_N_NAME) zeros = dlsh_defined(file, zeros);
     *rebound = zeros ? rebound_view(root, root, zeros) : NULL;
     return zeros;
 }

@@ -367,8 +367,7 @@ static int rows_of(const dlsh_examination *e, const char *file, const dlsh_trace
 }
 
 static int line_of_rows(const rows *r, const char *file, const dlsh_traced *x) {
-    int at;
-    const dlsh_node *made = *r->name ? dlsh_definition_of(file, r->name, x->pick_place, &at) : NULL;
+    const dlsh_node *made = *r->name ? dlsh_definition_of(file, r->name, x->pick_place, NULL) : NULL;
     return made ? made->span.line : x->pick_line;
 }
 
@@ -408,8 +407,7 @@ static void compare_drawn(dlsh_examination *e, const char *file, const dlsh_trac
     if (!strcmp(train->picks, test->picks)) return;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(a + 1, "#;"), a + 1);
     if (!draws_again(e, file, train, name)) return;
-    int at;
-    const dlsh_node *made = dlsh_definition_of(file, name, train->pick_place, &at);
+    const dlsh_node *made = dlsh_definition_of(file, name, train->pick_place, NULL);
     dlsh_found(e, file, made ? made->span.line : train->pick_line,
                "split first, each sample in one part alone; then draw rows of the training part",
                "rows of %s are drawn with replacement before the split: both parts have the same samples\n"
@@ -424,8 +422,7 @@ typedef struct calls {
 } calls;
 
 /* A function of the script that a training statement runs, called with other samples. */
-static int see_call(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
-                    DLSH_UNUSED int depth) {
+static int see_call(void *ctx, const char *file, const dlsh_node *n) {
     calls *c = ctx;
     dlsh_traced some[DLSH_TRACED];
     const dlsh_node *fn = dlsh_function_called(file, n);

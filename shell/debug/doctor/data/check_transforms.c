@@ -120,9 +120,8 @@ static int see_turn(void *ctx, const char *file, const dlsh_node *n, const dlsh_
 }
 
 /* transforms="flip", of a trainer, a loader or a data set. */
-static int see_option(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_option(void *ctx, const char *file, const dlsh_node *n) {
     turned_by *t = ctx;
-    (void)within, (void)depth;
     if (n->kind != DLSH_N_KWARG || strcmp(n->text, "transforms") != 0 || n->kids[0]->kind != DLSH_N_STR) return 0;
     if (!n->kids[0]->text || !strstr(n->kids[0]->text, t->name)) return 0;
     t->file = file, t->line = n->span.line;
@@ -131,8 +130,7 @@ static int see_option(void *ctx, const char *file, const dlsh_node *n, const dls
 
 /* The data set of digits or letters among the variables. */
 static const dl_dataset *sided_data(const dlsh_examination *e, const char **by) {
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         const dl_dataset *d = dlsh_unwrap(h->value, &dlsh_dataset_class);
         if (d && dl_dataset_ndim(d) == 3 && has_sides(d, by)) return d;
     }
@@ -143,7 +141,7 @@ static void find_turned_by_hand(dlsh_examination *e) {
     const char *by = "";
     turned_by t = {.e = e};
     const dl_dataset *d = sided_data(e, &by);
-    if (!d || !dlsh_each_node(see_turn, &t)) return;
+    if (!d || !dlsh_each_within(see_turn, &t)) return;
     dlsh_found(e, t.file, t.line, "crop and small rotations keep the class; leave this one out",
                "%s turns samples of one class into another class, or into none\n"
                "pictures of %s (%s) have a left and a right: 6 turned is 9, a mirrored 2 is not a digit",

@@ -176,8 +176,7 @@ typedef struct writing {
 } writing;
 
 /* table[:, 5] = target + noise */
-static int see_written(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
-                       DLSH_UNUSED int depth) {
+static int see_written(void *ctx, const char *file, const dlsh_node *n) {
     writing *w = ctx;
     const dlsh_node *to = n->kind == DLSH_N_ASSIGN && n->nkids == 2 ? n->kids[0] : NULL;
     if (!to || to->kind != DLSH_N_INDEX || to->nkids < 3 || takes_rows(to) || !dlsh_names(to->kids[0], w->table))

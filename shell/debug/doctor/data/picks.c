@@ -41,9 +41,8 @@ static dlsh_property has_order(void *ctx, const dlsh_step *at) {
 
 /* Samples that are put in an order that the table of numbers between them does not have. */
 static void compare_table(dlsh_examination *e, const dlsh_traced *table, const dlsh_traced *x) {
-    int at;
     char order[sizeof x->picks];
-    const dlsh_node *made = dlsh_definition_of(dlsh_text_name(e), table->base, INT_MAX, &at);
+    const dlsh_node *made = dlsh_definition_of(dlsh_text_name(e), table->base, INT_MAX, NULL);
     snprintf(order, sizeof order, "%s", x->picks);
     if (!made || !x->random || !strcspn(order, "#;")) return;
     if (dlsh_origin(dlsh_text_name(e), made, has_order, order)) return;
@@ -94,8 +93,7 @@ static int line_of_left(const dlsh_traced *x, const dlsh_traced *y) {
 
 /* Is the table as it was before any rows were picked? x = x[p] leaves the name with what came of it. */
 static int is_made_once(const dlsh_examination *e, const dlsh_traced *x) {
-    int at;
-    const dlsh_node *made = dlsh_definition_of(dlsh_text_name(e), x->base, INT_MAX, &at);
+    const dlsh_node *made = dlsh_definition_of(dlsh_text_name(e), x->base, INT_MAX, NULL);
     return made && !dlsh_mentions(made, x->base);
 }
 

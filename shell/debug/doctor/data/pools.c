@@ -79,8 +79,7 @@ static void add_splits(dlsh_pools *all, const char *name, dl_dataset *d, long wi
 }
 
 void dlsh_pools_find(const dlsh_examination *e, dlsh_pools *all, long width) {
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         const char *name = h->name;
         dl_dataset *d = dlsh_unwrap(h->value, &dlsh_dataset_class);
         dlsh_split *part = dlsh_unwrap(h->value, &dlsh_split_class);
@@ -115,8 +114,7 @@ dl_tensor *dlsh_labels_of(const dlsh_examination *e, const dlsh_pool *p, int num
         }
         return y[0];
     }
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
         if (t && dl_ndim(t) && dl_numel(t) == p->n && dl_shape(t)[0] == p->n && t != p->tensor && !number--)
             return dl_ref(t);

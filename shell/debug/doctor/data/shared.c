@@ -63,10 +63,9 @@ static void add_pick(table *t, const dlsh_holder *h) {
 }
 
 static int table_of(const dlsh_examination *e, const dlsh_pool *p, table *t) {
-    const dlsh_holder *h;
     *t = (table){.of = p, .first = malloc(((size_t)p->n + 1) * sizeof *t->first)};
     for (long i = 0; t->first && i < p->n; i++) t->first[p->row[i].at] = row_in(p, p->row[i].hash);
-    for (int i = 0; t->first && (h = dlsh_holder_next(&e->holders, &i));) add_pick(t, h);
+    DLSH_EACH_HOLDER_WHILE (t->first, h, &e->holders) add_pick(t, h);
     return t->first != NULL;
 }
 
@@ -116,11 +115,10 @@ static const pick *evaluated_by(const table *t, const dl_journal_row *r) {
 
 /* Where a variable got its value; of a part of another one that counts rows from 0 on, where that did. */
 static dl_source place_of(const dlsh_holder *h, const char *file, int *in_order) {
-    int at;
     const char *in = h->file ? h->file : file;
-    const dlsh_node *made = dlsh_definition_of(in, h->name, h->file ? h->place : INT_MAX, &at);
+    const dlsh_node *made = dlsh_definition_of(in, h->name, h->file ? h->place : INT_MAX, NULL);
     const dlsh_node *whole = made && made->kind == DLSH_N_INDEX && made->kids[0]->kind == DLSH_N_NAME
-                                 ? dlsh_definition_of(in, made->kids[0]->text, made->span.start, &at)
+                                 ? dlsh_definition_of(in, made->kids[0]->text, made->span.start, NULL)
                                  : NULL;
     *in_order = whole && whole->kind == DLSH_N_CALL && dlsh_names(whole->kids[0], "arange");
     if (*in_order) made = whole;
@@ -144,10 +142,9 @@ static int stands_for_rest(const dlsh_examination *e, const table *t, const void
 
 /* What made a table that has rows several times; NULL: it has none. */
 static const dlsh_node *maker_of_copies(const dlsh_examination *e, const table *t, const char *file) {
-    const dlsh_holder *h;
     long again = 0;
     for (long i = 0; i < t->of->n; i++) again += t->first[i] != i;
-    for (int i = 0; again && (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER_WHILE (again, h, &e->holders) {
         const dlsh_node *root = strcmp(h->name, t->of->name) != 0 ? NULL : dlsh_text_root(h->file ? h->file : file);
         if (root) return dlsh_define(root, h->name, h->file ? h->place : INT_MAX).value;
     }

@@ -22,9 +22,8 @@ static const dl_journal_node *keeper_of(dlsh_pass p, const dl_journal_value *col
 /* A name in a statement that a call of a net gave its value, on another line; NULL: there is none. */
 static const dlsh_node *named_by_net(const dlsh_examination *e, const char *file, const dlsh_node *n) {
     const dlsh_node *found = NULL;
-    int at;
     if (n->kind == DLSH_N_NAME) {
-        const dlsh_node *made = dlsh_definition_of(file, n->text, n->span.start, &at);
+        const dlsh_node *made = dlsh_defined(file, n);
         return made && made->span.line < n->span.line && dlsh_call_of_net(e, file, made) ? n : NULL;
     }
     for (int i = n->kind == DLSH_N_ASSIGN; i < n->nkids && !found; i++)
@@ -35,8 +34,7 @@ static const dlsh_node *named_by_net(const dlsh_examination *e, const char *file
 /* What to do about a column: where a name in the statement was given it by a net, there. */
 static const char *remedy_of_column(dlsh_examination *e, const dl_journal_node *n) {
     const dlsh_node *s = dlsh_statement_at(n->file, n->line), *name = s ? named_by_net(e, n->file, s) : NULL;
-    int at;
-    const dlsh_node *made = name ? dlsh_definition_of(n->file, name->text, name->span.start, &at) : NULL;
+    const dlsh_node *made = dlsh_defined(n->file, name);
     return made ? dlsh_kept(e, "give both one shape: line %d, %s = net(...).squeeze(-1), or unsqueeze the other",
                             made->span.line, name->text)
                 : "give both one shape: squeeze(x, -1), or unsqueeze the other";
@@ -77,10 +75,10 @@ static int makes_column(const dlsh_examination *e, const char *file, int line) {
 
 /* Was one of the names of an expression made a column on purpose, and none by a net? */
 static int is_of_pairs(const dlsh_examination *e, const char *file, const dlsh_node *n, int depth) {
-    int at, made = 0;
+    int made = 0;
     if (!n || depth > 12) return 0;
     if (n->kind == DLSH_N_NAME) {
-        const dlsh_node *by = dlsh_definition_of(file, n->text, n->span.start, &at);
+        const dlsh_node *by = dlsh_defined(file, n);
         return by && by->span.line != n->span.line && makes_column(e, file, by->span.line);
     }
     for (int i = 0; i < n->nkids; i++) made |= is_of_pairs(e, file, n->kids[i], depth + 1);
@@ -98,11 +96,10 @@ static int keeps_dim(const dlsh_node *n) {
 /* The call with keepdim=true that made one of the names of an expression; NULL: none did. */
 static const dlsh_node *keeper_in(const char *file, const dlsh_node *n, int depth) {
     const dlsh_node *found = NULL;
-    int at;
     if (!n || depth > 12) return NULL;
     if (keeps_dim(n)) return n;
     if (n->kind == DLSH_N_NAME) {
-        const dlsh_node *made = dlsh_definition_of(file, n->text, n->span.start, &at);
+        const dlsh_node *made = dlsh_defined(file, n);
         return made && keeps_dim(made) ? made : NULL;
     }
     for (int i = 0; i < n->nkids && !found; i++) found = keeper_in(file, n->kids[i], depth + 1);
@@ -138,9 +135,8 @@ static void look_at_spread(dlsh_examination *e, const dl_journal_row *r) {
 }
 
 /* What is compared, as for an accuracy, is not on the tape: x.argmax(dim=1, keepdim=true) == y, of the text. */
-static int see_comparison(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_comparison(void *ctx, const char *file, const dlsh_node *n) {
     dlsh_examination *e = ctx;
-    (void)within, (void)depth;
     if (n->kind != DLSH_N_BINARY || (n->op != DLSH_OP_EQ && n->op != DLSH_OP_NE)) return 0;
     for (int i = 0; i < 2; i++) {
         dlsh_traced used[DLSH_TRACED];

@@ -125,8 +125,7 @@ static int knows_something(const dlsh_examination *e, const dl_journal_row *r) {
 
 /* Is the weight of a node one that no step before the pass could change, as of a new head? */
 static int is_new(const dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n) {
-    int unit;
-    const dl_journal_value *w = dlsh_node_weight(n, &unit);
+    const dl_journal_value *w = dlsh_node_weight(n, NULL);
     DLSH_EACH_ROW_WHILE (w, step, e, DL_DID_STEP) {
         const dl_optimizer *o = step->till < r->at ? dlsh_live_optimizer(e, step->what, NULL) : NULL;
         if (step->till < r->at && (!o || dlsh_optimizer_has(o, w->leaf))) return 0;
@@ -171,8 +170,7 @@ static int blame_fixed(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p
 
 /* Is the weight of a node that of an embedding, too, whose numbers have another size? */
 static int is_tied(dlsh_pass p, const dl_journal_node *n) {
-    int unit;
-    const dl_journal_value *w = dlsh_node_weight(n, &unit);
+    const dl_journal_value *w = dlsh_node_weight(n, NULL);
     for (long i = 0; w && i < p.n; i++)
         for (int k = 0; k < 2 && dlsh_op_is(&p.at[i], "embedding|index_select|gather"); k++)
             if (p.at[i].in[k].there && p.at[i].in[k].leaf == w->leaf) return 1;

@@ -70,9 +70,9 @@ typedef struct maker {
     int line;
 } maker;
 
-static int see_maker(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_maker(void *ctx, const char *file, const dlsh_node *n) {
     maker *m = ctx;
-    (void)file, (void)within, (void)depth;
+    (void)file;
     if (n->kind != DLSH_N_ASSIGN || n->op) return 0;
     const dlsh_node *value = n->kids[n->nkids - 1];
     const int several = value->kind == DLSH_N_TUPLE && value->nkids == n->nkids - 1;
@@ -167,8 +167,7 @@ static void tell(dlsh_examination *e, const dl_journal_node *n) {
 
 /* The weight of a node that is given results of other layers, or data, and gets a gradient; NULL: it has none. */
 static const void *weight_of(const dl_journal_node *n) {
-    int unit;
-    const dl_journal_value *w = dlsh_node_weight(n, &unit);
+    const dl_journal_value *w = dlsh_node_weight(n, NULL);
     return w && !n->in[0].leaf && n->out.ndim > 1 && w->gradient > 0 ? w->leaf : NULL;
 }
 

@@ -62,8 +62,7 @@ static void look_at_contradiction(dlsh_examination *e, const dl_journal_row *r, 
 /* Of nets that play against each other: one run twice on the same samples in a pass. */
 static void look_at_twice(dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *a,
                           const dl_journal_node *b) {
-    int unit;
-    const dl_journal_value *w = dlsh_node_weight(a, &unit), *v = dlsh_node_weight(b, &unit);
+    const dl_journal_value *w = dlsh_node_weight(a, NULL), *v = dlsh_node_weight(b, NULL);
     if (!w || !v || w->leaf != v->leaf || !is_same(&a->in[0], &b->in[0])) return;
     dlsh_found(e, r->file, dlsh_line_of_part(e, r, a), "real samples for one, made ones for the other",
                "a net is run twice on the same samples in one loss: both its parts see the same\n"
@@ -124,9 +123,8 @@ typedef struct way {
 } way;
 
 static void walk_back(dlsh_pass p, const dl_journal_node *n, way *w, int depth) {
-    int unit;
     if (!n || depth > 60 || w->n == LEAVES) return;
-    const dl_journal_value *v = dlsh_node_weight(n, &unit);
+    const dl_journal_value *v = dlsh_node_weight(n, NULL);
     if (v) {
         for (int i = 0; i < w->n; i++)
             if (w->leaf[i] == v->leaf) return;
@@ -280,8 +278,7 @@ static void look_at_spoiled(dlsh_examination *e, const char *file, const dlsh_no
     const dlsh_node *name = table ? table : target;
     if (name->kind != DLSH_N_NAME || dlsh_uses_net(e, file, name)) return; /* as of what actions brought */
     if (!dlsh_uses_net(e, file, out) || !dlsh_origin(file, out, is_same_value, (void *)target)) return;
-    int at;
-    const dlsh_node *made = dlsh_definition_of(file, name->text, n->span.start, &at);
+    const dlsh_node *made = dlsh_definition_of(file, name->text, n->span.start, NULL);
     const dlsh_node *clean = made ? clean_of(file, made) : NULL;
     if (!clean || made->span.start >= n->span.start || (table && !has_clean_table(e, file, table, clean))) return;
     dlsh_found(e, file, n->span.line, "the clean samples as the target, the spoiled ones go in",
@@ -309,9 +306,8 @@ static void look_at_noise_within(dlsh_examination *e, const char *file, const dl
                target->text, n->span.line);
 }
 
-static int see_loss(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_loss(void *ctx, const char *file, const dlsh_node *n) {
     const char *by = n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
-    (void)within, (void)depth;
     if (by && n->nkids > 2 && (strstr(by, "loss") || strstr(by, "entropy")) && n->kids[2]->kind != DLSH_N_KWARG)
         look_at_spoiled(ctx, file, n, n->kids[1], n->kids[2]), look_at_noise_within(ctx, file, n, n->kids[2]);
     if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_SUB) {
@@ -338,9 +334,8 @@ static int rows_alike(const dl_tensor *y, double *v) {
 
 /* A table [n, k, width] that tells nothing of the targets [n, k]; NULL: there is none, or another one does tell. */
 static const char *unrelated_table(const dlsh_examination *e, const dl_tensor *y, double *v) {
-    const dlsh_holder *h;
     const char *found = NULL;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         dl_tensor *x = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
         if (!x || dl_ndim(x) != 3 || !dl_dtype_is_float(dl_dtype_of(x)) || dl_requires_grad(x)) continue;
         if (dl_shape(x)[0] != dl_shape(y)[0] || dl_shape(x)[1] != dl_shape(y)[1]) continue;
@@ -354,8 +349,7 @@ static const char *unrelated_table(const dlsh_examination *e, const dl_tensor *y
 
 /* Targets of several things each that are the same for all samples, and that what goes in tells nothing of. */
 static void find_same_rows(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
-    const dlsh_holder *h;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         const dl_tensor *y = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
         if (!y || dl_requires_grad(y) || dl_ndim(y) != 2 || dl_shape(y)[0] < 8 || dl_shape(y)[1] < 2 ||
             dl_numel(y) > MOST_TARGETS)
@@ -364,8 +358,7 @@ static void find_same_rows(dlsh_examination *e, const dl_journal_row *r, dlsh_pa
         const char *x = v && rows_alike(y, v) ? unrelated_table(e, y, v) : NULL;
         if (!x) continue;
         const char *file = h->file ? h->file : p.at->file;
-        int at;
-        const dlsh_node *made = dlsh_definition_of(file, h->name, h->place, &at);
+        const dlsh_node *made = dlsh_definition_of(file, h->name, h->place, NULL);
         dlsh_found(e, file, dlsh_line_of_making(file, made, made ? made->span.line : 0),
                    "what puts labels in order takes their inputs along: x = x.gather(1, order)",
                    "labels do not belong to their inputs: %s is the same for all samples, and %s tells nothing of it\n"

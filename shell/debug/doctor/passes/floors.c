@@ -57,11 +57,9 @@ int dlsh_came_near(dlsh_pass first, dlsh_pass last) {
 
 /* Where the text gives the loss of a pass its value; the line of the pass where it has no name. */
 static int line_of_loss(const dl_journal_row *r) {
-    int at;
-    const dlsh_node *s = dlsh_statement_at(r->file, r->line), *root = dlsh_text_root(r->file);
+    const dlsh_node *s = dlsh_statement_at(r->file, r->line);
     while (s && s->kind != DLSH_N_NAME && s->nkids) s = s->kids[0]; /* backward l, l.backward() */
-    const dlsh_node *made =
-        root && s && s->kind == DLSH_N_NAME ? dlsh_definition_of(r->file, s->text, s->span.start, &at) : NULL;
+    const dlsh_node *made = dlsh_defined(r->file, s);
     return made ? made->span.line : r->line;
 }
 
@@ -131,7 +129,7 @@ static int has_rest(dlsh_pass p, const dl_journal_value *y) {
 }
 
 int dlsh_find_labels_beyond(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, int endless) {
-    int likelihood = 0, at;
+    int likelihood = 0;
     for (long k = 0; k < p.n; k++)
         likelihood |= dlsh_op_is(&p.at[k], "softplus|logsigmoid|log|log1p|sigmoid|log_softmax|exp");
     for (long k = 0; likelihood && k < p.n; k++) {
@@ -142,7 +140,7 @@ int dlsh_find_labels_beyond(dlsh_examination *e, const dl_journal_row *r, dlsh_p
         if (y->low != floor(y->low) || y->high != floor(y->high) || y->high - y->low > 255) continue;
         labels l = {e, y->low, y->high};
         const dlsh_node *by = dlsh_origin(n->file, dlsh_statement_at(n->file, n->line), is_labels, &l);
-        const dlsh_node *made = by ? dlsh_definition_of(n->file, by->text, by->span.start, &at) : NULL;
+        const dlsh_node *made = dlsh_defined(n->file, by);
         if (!by ||
             !dlsh_found(e, n->file, made ? made->span.line : by->span.line, "targets of 0 and 1: (y > 0).float()",
                         "the targets of a loss of probabilities go from %.4g to %.4g: they must lie between 0 and 1\n"

@@ -22,12 +22,12 @@ static int has_detach_of(const dlsh_node *n, const char *name) {
 
 static int see_renewed(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     renewed *r = ctx;
-    int at, loop = 0;
+    int loop = 0;
     if (strcmp(file, r->file) != 0 || n->kind != DLSH_N_ASSIGN || n->nkids != 2 || n->kids[0]->kind != DLSH_N_NAME)
         return 0;
     for (int i = 0; i < depth; i++) loop |= dlsh_is_loop(within[i]);
     if (!loop || !has_detach_of(n->kids[1], n->kids[0]->text)) return 0;
-    const dlsh_node *made = dlsh_definition_of(file, n->kids[0]->text, n->span.start, &at);
+    const dlsh_node *made = dlsh_definition_of(file, n->kids[0]->text, n->span.start, NULL);
     const dlsh_node *by = made && made->kind == DLSH_N_CALL ? made->kids[0] : NULL;
     if (!by || !by->text || !dlsh_has_word("param|Parameter|requires_grad_", by->text, strlen(by->text))) return 0;
     r->name = n->kids[0]->text, r->line = n->span.line;
@@ -37,7 +37,7 @@ static int see_renewed(void *ctx, const char *file, const dlsh_node *n, const dl
 int dlsh_find_renewed_parameter(dlsh_examination *e, const dl_optimizer *o, long n) {
     const dl_source made = dlsh_optimizer_source(o);
     renewed r = {.file = made.file};
-    if (!made.file || !dlsh_each_node(see_renewed, &r)) return 0;
+    if (!made.file || !dlsh_each_within(see_renewed, &r)) return 0;
     dlsh_found(e, r.file, r.line, "change the parameter in place: no_grad { z.clamp_(-1, 1) }",
                "%s is cut off from its history, and is no longer the parameter that the optimizer has: no gradient "
                "reaches that\n"
@@ -57,10 +57,9 @@ static int makes_parameters(const char *file, int line) {
 }
 
 /* Does the text take the gradient of something as a value, as of an input that is changed by it? */
-static int see_gradient(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_gradient(void *ctx, const char *file, const dlsh_node *n) {
     static const char taking[] = "grad|vjp|jvp|jacobian|hessian|value_and_grad|grad_and_value";
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : n->kind == DLSH_N_FIELD ? n : NULL;
-    (void)within, (void)depth;
     return by && by->text && !strcmp(file, ctx) && dlsh_has_word(taking, by->text, strlen(by->text));
 }
 

@@ -10,9 +10,8 @@
 static int is_gradient(const dlsh_node *n) { return n && n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad"); }
 
 /* p.grad.mul_(k), p.grad.div_(k), p.grad /= k, p.grad *= k, p.grad = p.grad / k */
-static int see_scaled(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_scaled(void *ctx, const char *file, const dlsh_node *n) {
     dl_source *s = ctx;
-    (void)within, (void)depth;
     if (strcmp(file, s->file) != 0) return 0;
     const int method = (dlsh_is_method(n, "mul_") || dlsh_is_method(n, "div_")) && is_gradient(n->kids[0]->kids[0]);
     const dlsh_node *to = n->kind == DLSH_N_ASSIGN && n->nkids == 2 ? n->kids[0] : NULL, *v = to ? n->kids[1] : NULL;

@@ -43,10 +43,8 @@ static int has_classes(const dlsh_examination *e) {
 }
 
 /* m(x).max(dim=1).values == y: numbers of any size against classes. */
-static int see_equal_scores(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within,
-                            int depth) {
+static int see_equal_scores(void *ctx, const char *file, const dlsh_node *n) {
     dlsh_examination *e = ctx;
-    (void)within, (void)depth;
     if (n->kind != DLSH_N_BINARY || (n->op != DLSH_OP_EQ && n->op != DLSH_OP_NE)) return 0;
     for (int i = 0; i < 2; i++) {
         const dlsh_node *other = n->kids[1 - i], *call = raw_scores(e, file, n->kids[i]);
@@ -99,13 +97,13 @@ typedef struct scores {
 
 static scores scores_in(dlsh_pass p, dl_module *m) {
     long k = 0;
-    int unit, dim = 1;
+    int dim = 1;
     while (k < p.n && !(dlsh_op_is(&p.at[k], "cross_entropy|nll_picked") && p.at[k].in[0].ndim > 1)) k++;
     const dl_journal_node *loss = k < p.n ? &p.at[k] : NULL, *n = loss;
     const dl_journal_value *v = loss ? &loss->in[0] : NULL, *w = NULL;
     for (n = v ? dlsh_pass_node(p, v->from) : NULL; n && dim >= 0 && !is_in_net(n); n = dlsh_pass_node(p, v->from))
         dim = dim_before(n, dim), v = &n->in[0];
-    for (long i = n ? n - p.at : p.n; i < p.n && !w; i++) w = dlsh_node_weight(&p.at[i], &unit);
+    for (long i = n ? n - p.at : p.n; i < p.n && !w; i++) w = dlsh_node_weight(&p.at[i], NULL);
     return w && dim >= 0 && dlsh_net_has(m, w->leaf) ? (scores){v, loss, dim} : (scores){NULL, NULL, -1};
 }
 
@@ -118,8 +116,8 @@ static scores scores_of(const dlsh_examination *e, dl_module *m) {
 /* The call of a net whose result an expression is, as it stands but for ops that keep its form; NULL: it is none. */
 static const dlsh_node *scores_made_by(const dlsh_examination *e, const char *file, const dlsh_node *n) {
     static const char keeping[] = "detach|float|cpu|softmax|log_softmax|exp|contiguous|to|clone";
-    for (int i = 0, at; n && i < 6; i++) {
-        if (n->kind == DLSH_N_NAME) n = dlsh_definition_of(file, n->text, n->span.start, &at);
+    for (int i = 0; n && i < 6; i++) {
+        if (n->kind == DLSH_N_NAME) n = dlsh_defined(file, n);
         if (!n || n->kind != DLSH_N_CALL) return NULL;
         if (dlsh_object_of(e, file, n->kids[0], &dlsh_net_class)) return n;
         const dlsh_node *by = n->kids[0];
@@ -139,12 +137,11 @@ static void tell_best_sample(dlsh_examination *e, const char *file, const dlsh_n
 
 /* Classes are picked, or probabilities made, along another dimension than that of the loss: of what is not on the tape,
  * as an accuracy, too. */
-static int see_pick(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_pick(void *ctx, const char *file, const dlsh_node *n) {
     static const char picking[] = "argmax|softmax|log_softmax|max|topk";
     dlsh_examination *e = ctx;
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
     const int method = by && by->kind == DLSH_N_FIELD;
-    (void)within, (void)depth;
     if (!by || !by->text || !dlsh_has_word(picking, by->text, strlen(by->text))) return 0;
     const dlsh_node *of = method ? by->kids[0] : n->nkids > 1 ? n->kids[1] : NULL;
     const dlsh_node *dim = dlsh_argument_of(n, (method ? 0 : 1) + !strcmp(by->text, "topk"), "dim");

@@ -15,11 +15,10 @@ typedef struct partly {
     int line;
 } partly;
 
-static int see_partly(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_partly(void *ctx, const char *file, const dlsh_node *n) {
     static char name[120];
     partly *s = ctx;
     dl_tensor *p;
-    (void)within, (void)depth;
     dl_module *m =
         dlsh_is_method(n, "zero_grad") ? dlsh_object_of(s->e, file, n->kids[0]->kids[0], &dlsh_net_class) : NULL;
     for (long i = 0; m && (p = dl_optimizer_param(s->o, i, NULL)); i++) {
@@ -76,7 +75,7 @@ int dlsh_zeroes_partly(dlsh_examination *e, const dl_journal_row *step) {
         if (name) snprintf(names + used, sizeof names - used, "%s%s.grad", used ? ", " : "", name);
     }
     const int all = added > total - total / 8; /* of an optimizer: each step has some that were not zeroed */
-    if ((step->what ? !all : !other && all) || !dlsh_each_node(see_zeroing, &s)) return 0;
+    if ((step->what ? !all : !other && all) || !dlsh_each_within(see_zeroing, &s)) return 0;
     dlsh_found(e, s.file, s.line, "zero the gradient of each parameter that is changed",
                "gradients are zeroed in part: %s %s not, and add%s up over all steps\n"
                "%ld of %ld updates (line %d) used the gradient of the one before once more",

@@ -9,9 +9,8 @@
 
 const dlsh_node *dlsh_copied_net(const char *file, const char *parameter) {
     char net[64];
-    int at;
     snprintf(net, sizeof net, "%.*s", (int)strcspn(parameter, "."), parameter);
-    const dlsh_node *made = strchr(parameter, '.') ? dlsh_definition_of(file, net, INT_MAX, &at) : NULL;
+    const dlsh_node *made = strchr(parameter, '.') ? dlsh_definition_of(file, net, INT_MAX, NULL) : NULL;
     return made && (dlsh_is_method(made, "copy") || dlsh_is_method(made, "clone")) ? made : NULL;
 }
 
@@ -19,9 +18,8 @@ int dlsh_line_of_overwritten(const dl_source *made) {
     const dlsh_node *root = dlsh_text_root(made->file), *s = dlsh_statement_at(made->file, made->line);
     const dlsh_node *call = s && s->kind == DLSH_N_ASSIGN ? s->kids[s->nkids - 1] : NULL;
     const dlsh_node *list = call && call->kind == DLSH_N_CALL && call->nkids > 1 ? call->kids[1] : NULL;
-    int at;
     const dlsh_node *given =
-        list && list->kind == DLSH_N_NAME ? dlsh_definition_of(made->file, list->text, call->span.start, &at) : NULL;
+        list && list->kind == DLSH_N_NAME ? dlsh_definition_of(made->file, list->text, call->span.start, NULL) : NULL;
     const dlsh_node *loop = given ? dlsh_block_around(root, given->span.start) : NULL;
     const int added = given && dlsh_mentions(given, list->text);
     return loop && dlsh_is_loop(loop) && !added && call->span.start > loop->span.end ? given->span.line : 0;

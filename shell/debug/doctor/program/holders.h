@@ -24,3 +24,11 @@ void dlsh_holders_find(dlsh_session *s, dlsh_holders *out);
 void dlsh_holders_free(dlsh_holders *all);
 /* The next one that holds a tensor, an object, a list or a record, each of them once; NULL: none is left. */
 const dlsh_holder *dlsh_holder_next(const dlsh_holders *all, int *i);
+/* ... behind another one; NULL: the first. */
+static inline const dlsh_holder *dlsh_holder_behind(const dlsh_holders *all, const dlsh_holder *h) {
+    int i = h ? (int)(h - all->at) + 1 : 0;
+    return dlsh_holder_next(all, &i);
+}
+#define DLSH_EACH_HOLDER(h, all) DLSH_EACH_HOLDER_WHILE (1, h, all)
+#define DLSH_EACH_HOLDER_WHILE(cond, h, all)                                                                           \
+    for (const dlsh_holder *h = dlsh_holder_behind(all, NULL); h && (cond); h = dlsh_holder_behind(all, h))

@@ -217,6 +217,10 @@ const dlsh_node *dlsh_definition_of(const char *file, const char *name, int befo
         if (!further.value) break;
         name = next->text, before = next->span.start;
     }
-    *at = dlsh_place_of(&d);
+    if (at) *at = dlsh_place_of(&d);
     return d.value;
+}
+
+const dlsh_node *dlsh_defined(const char *file, const dlsh_node *n) {
+    return n && n->kind == DLSH_N_NAME ? dlsh_definition_of(file, n->text, n->span.start, NULL) : NULL;
 }

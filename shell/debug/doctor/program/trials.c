@@ -72,9 +72,8 @@ static dl_tensor *given(const dlsh_examination *e, const char *file, const dlsh_
     return index ? sliced(v->as.tensor, n) : dl_ref(v->as.tensor);
 }
 
-static int see_call(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_call(void *ctx, const char *file, const dlsh_node *n) {
     dlsh_examination *e = ctx;
-    (void)within, (void)depth;
     if (n->kind != DLSH_N_CALL || n->nkids != 2 || n->kids[0]->kind != DLSH_N_NAME) return 0;
     const dlsh_value *v = dlsh_value_of(e, file, n->kids[0]);
     const dlsh_node *fn = v && v->type == DLSH_FN ? dlsh_function_of(file, n->kids[0]->text) : NULL;
@@ -103,13 +102,11 @@ static int is_part(dl_module *whole, const dl_module *m) {
 
 /* Nets that went through passes with gradients, each of them once, parts of others left out. */
 static void add_nets(dlsh_examination *e) {
-    const dlsh_holder *h;
-    for (int i = 0; e->nsubjects < DLSH_SUBJECTS && (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER_WHILE (e->nsubjects < DLSH_SUBJECTS, h, &e->holders) {
         dl_module *m = dlsh_unwrap(h->value, &dlsh_net_class);
         int trained = 0, part = 0;
         DLSH_EACH_ROW_WHILE (m, r, e, DL_DID_FORWARD) trained |= r->what == m && r->grad && r->count > 2;
-        const dlsh_holder *other;
-        for (int k = 0; trained && (other = dlsh_holder_next(&e->holders, &k));) {
+        DLSH_EACH_HOLDER_WHILE (trained, other, &e->holders) {
             dl_module *whole = dlsh_unwrap(other->value, &dlsh_net_class);
             part |= whole && whole != m && is_part(whole, m);
         }

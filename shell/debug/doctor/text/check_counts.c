@@ -60,8 +60,7 @@ static long divisor_of(const dlsh_examination *e, const char *file, const dlsh_n
     if (n->kind != DLSH_N_NAME || (loop && is_counted_in(loop, n->text))) return -1;
     const long counted = counted_in_loop(e, file, dlsh_text_root(file), n->text);
     if (counted > 0 || is_counted_in(dlsh_text_root(file), n->text)) return counted;
-    int at;
-    const dlsh_node *made = dlsh_definition_of(file, n->text, n->span.start, &at), *of = sized_by(made);
+    const dlsh_node *made = dlsh_defined(file, n), *of = sized_by(made);
     if (of) return samples_in(e, file, of);
     const double v = dlsh_number_of(e, file, n);
     return v > 0 && v == floor(v) ? (long)v : -1;
@@ -139,9 +138,8 @@ static void tell(dlsh_examination *e, const char *file, const dlsh_node *use, lo
 static void look_at_counter(dlsh_examination *e, const char *file, const dlsh_node *use, const dlsh_node *scope) {
     const dlsh_node *root = dlsh_text_root(file), *loop = NULL, *other = NULL;
     const dlsh_node *n = counter_of(scope, use->kids[0]->text, use->span.start);
-    int at;
     if (!n || (!comparison_of(n->kids[1]) && !is_weighted(n->kids[1]))) return;
-    const dlsh_node *zero = dlsh_definition_of(file, use->kids[0]->text, n->span.start, &at);
+    const dlsh_node *zero = dlsh_definition_of(file, use->kids[0]->text, n->span.start, NULL);
     const int inner = loops_around(root, n->span.start, &loop);
     if (!zero || !loop || loops_around(root, zero->span.start, &other) != inner - 1) return; /* over several epochs */
     dlsh_dealt d;
@@ -162,8 +160,7 @@ static int counts_class(const dlsh_examination *e, const char *file, const dlsh_
 /* (a == b).sum() / n, of whole tables. */
 static void look_at_sum(dlsh_examination *e, const char *file, const dlsh_node *use) {
     const dlsh_node *sum = use->kids[0], *loop = NULL;
-    int at;
-    if (sum->kind == DLSH_N_NAME) sum = dlsh_definition_of(file, sum->text, sum->span.start, &at);
+    if (sum->kind == DLSH_N_NAME) sum = dlsh_defined(file, sum);
     const dlsh_node *compared = sum ? comparison_of(sum) : NULL;
     if (!compared || loops_around(dlsh_text_root(file), compared->span.start, &loop)) return;
     if (counts_class(e, file, compared)) return;
@@ -180,4 +177,4 @@ static int see(void *ctx, const char *file, const dlsh_node *n, const dlsh_node 
     return 0;
 }
 
-void dlsh_find_wrong_counts(dlsh_examination *e) { dlsh_each_node(see, e); }
+void dlsh_find_wrong_counts(dlsh_examination *e) { dlsh_each_within(see, e); }

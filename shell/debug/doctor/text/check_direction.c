@@ -43,9 +43,9 @@ typedef struct stepping {
     const char *name, *figure;
 } stepping;
 
-static int see_step(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_step(void *ctx, const char *file, const dlsh_node *n) {
     stepping *s = ctx;
-    (void)file, (void)within, (void)depth;
+    (void)file;
     if (!dlsh_is_method(n, "step") || n->nkids != 2 || !dlsh_names(n->kids[0]->kids[0], s->name)) return 0;
     const dlsh_node *x = n->kids[1];
     while (x->kind == DLSH_N_CALL && x->kids[0]->kind == DLSH_N_FIELD) x = x->kids[0]->kids[0];
@@ -174,7 +174,7 @@ static void look_at_ranking(dlsh_examination *e, const char *file, const dlsh_no
     ranking r = {.e = e, .scope = dlsh_scope_of(within, depth), .low = n};
     if (end_of(e, file, n, within, depth) != -1 || !(r.score = ranked_by(e, file, n, &r.low_name))) return;
     const dlsh_definition d = dlsh_define(dlsh_text_root(file), r.low_name->text, n->span.start);
-    if (d.value && dlsh_uses_net(e, file, d.value)) dlsh_each_node(see_highest, &r);
+    if (d.value && dlsh_uses_net(e, file, d.value)) dlsh_each_within(see_highest, &r);
 }
 
 /* ---------------------------------------------------------------- the check */
@@ -190,6 +190,6 @@ static int see(void *ctx, const char *file, const dlsh_node *n, const dlsh_node 
 
 dl_status dlsh_check_direction(dlsh_examination *e) {
     long i = 0;
-    if (dlsh_row_next(e, DL_DID_BACKWARD, &i)) dlsh_each_node(see, e);
+    if (dlsh_row_next(e, DL_DID_BACKWARD, &i)) dlsh_each_within(see, e);
     return DL_OK;
 }

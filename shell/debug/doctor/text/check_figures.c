@@ -287,7 +287,6 @@ static const dlsh_node *loop_that_fills(const dlsh_node *n, const char *name, in
 
 /* The loop, or comprehension, whose results an expression has in their order; NULL: it is not known. */
 static const dlsh_node *collected_by(const char *file, const dlsh_node *n, int depth) {
-    int at;
     if (!n || depth > DEEPEST) return NULL;
     if (n->kind == DLSH_N_COMPREHENSION) return n;
     if (n->kind == DLSH_N_INDEX || n->kind == DLSH_N_FIELD) return collected_by(file, n->kids[0], depth + 1);
@@ -295,7 +294,7 @@ static const dlsh_node *collected_by(const char *file, const dlsh_node *n, int d
         const dlsh_node *by = n->kids[0];
         return collected_by(file, by->kind == DLSH_N_FIELD ? by->kids[0] : n->nkids > 1 ? n->kids[1] : NULL, depth + 1);
     }
-    const dlsh_node *made = n->kind == DLSH_N_NAME ? dlsh_definition_of(file, n->text, n->span.start, &at) : NULL;
+    const dlsh_node *made = dlsh_defined(file, n);
     if (!made || made->span.start >= n->span.start) return NULL;
     return is_empty_list(made) ? loop_that_fills(dlsh_text_root(file), n->text, n->span.start)
                                : collected_by(file, made, depth + 1);
@@ -346,7 +345,6 @@ static const char keeping[] = "squeeze|flatten|reshape|view|detach|item|float|un
 
 /* 1: the scores of a net as they are, 2: given to a sigmoid; 0: not known. */
 static int kind_of_scores(const dlsh_examination *e, const char *file, const dlsh_node *n, int depth) {
-    int at;
     while (n && n->kind == DLSH_N_INDEX) n = n->kids[0];
     if (!n || depth > DEEPEST) return 0;
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
@@ -357,7 +355,7 @@ static int kind_of_scores(const dlsh_examination *e, const char *file, const dls
         const dlsh_value *v = dlsh_value_of(e, file, by);
         return v && dlsh_unwrap(*v, &dlsh_net_class) ? 1 : 0;
     }
-    const dlsh_node *made = n->kind == DLSH_N_NAME ? dlsh_definition_of(file, n->text, n->span.start, &at) : NULL;
+    const dlsh_node *made = dlsh_defined(file, n);
     return made && made->span.start < n->span.start ? kind_of_scores(e, file, made, depth + 1) : 0;
 }
 
@@ -395,7 +393,7 @@ static int see(void *ctx, const char *file, const dlsh_node *n, const dlsh_node 
 dl_status dlsh_check_figures(dlsh_examination *e) {
     long i = 0;
     if (!dlsh_row_next(e, DL_DID_BACKWARD, &i)) return DL_OK;
-    dlsh_each_node(see, e);
+    dlsh_each_within(see, e);
     dlsh_find_wrong_counts(e);
     return DL_OK;
 }

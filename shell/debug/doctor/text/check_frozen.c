@@ -21,9 +21,9 @@ typedef struct fresh {
 } fresh;
 
 /* net(randn(...)) */
-static int see_fresh(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_fresh(void *ctx, const char *file, const dlsh_node *n) {
     fresh *f = ctx;
-    (void)file, (void)within, (void)depth;
+    (void)file;
     if (n->kind != DLSH_N_CALL || n->nkids < 2 || !dlsh_names(n->kids[0], f->net) || !is_drawn(n->kids[1])) return 0;
     f->line = n->span.line;
     return 1;
@@ -35,9 +35,8 @@ typedef struct uses {
     int calls;
 } uses;
 
-static int see_call(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_call(void *ctx, const char *file, const dlsh_node *n) {
     uses *u = ctx;
-    (void)within, (void)depth;
     u->calls += n->kind == DLSH_N_CALL && n->nkids > 1 && dlsh_names(n->kids[1], u->name) && !strcmp(file, u->file) &&
                 dlsh_object_of(u->e, file, n->kids[0], &dlsh_net_class);
     return 0;
@@ -66,11 +65,10 @@ static int is_for_nets(const dlsh_examination *e, const char *file, const char *
 }
 
 static void look_at_noise(dlsh_examination *e, const dl_journal_row *r) {
-    int at;
     if (!r->grad || r->count < 8 || r->looked < 4 || r->alike < r->looked - 1 || !dlsh_is_trained(e, r)) return;
     const dlsh_node *call = dlsh_call_of_net(e, r->file, dlsh_statement_at(r->file, r->line));
     const dlsh_node *x = call && call->kids[1]->kind == DLSH_N_NAME ? call->kids[1] : NULL;
-    const dlsh_node *made = x ? dlsh_definition_of(r->file, x->text, x->span.start, &at) : NULL;
+    const dlsh_node *made = dlsh_defined(r->file, x);
     fresh f = {call ? call->kids[0]->text : NULL, 0};
     if (!is_drawn(made) || !dlsh_is_before_loop(r->file, made->span.line, r->line)) return;
     if (!is_for_nets(e, r->file, x->text)) return;
@@ -111,8 +109,7 @@ static const dlsh_node *switches(const dlsh_node *n, int *on) {
     return n->kind == DLSH_N_ASSIGN ? to->kids[0] : n->kids[0]->kids[0];
 }
 
-static int see_freezing(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
-                        DLSH_UNUSED int depth) {
+static int see_freezing(void *ctx, const char *file, const dlsh_node *n) {
     int on;
     if (!switches(n, &on) || on > 0) return 0;
     *(dl_source *)ctx = (dl_source){file, n->span.line};
@@ -154,8 +151,7 @@ typedef struct switching {
     dl_source frozen; /* the last statement of the text that freezes */
 } switching;
 
-static int see_last_freezing(void *ctx, const char *file, const dlsh_node *n,
-                             DLSH_UNUSED const dlsh_node *const *within, DLSH_UNUSED int depth) {
+static int see_last_freezing(void *ctx, const char *file, const dlsh_node *n) {
     switching *s = ctx;
     int on;
     if (switches(n, &on) && !on) s->frozen = (dl_source){file, n->span.line};
@@ -218,7 +214,7 @@ static void find_never_released(dlsh_examination *e) {
     switching s = {e, {NULL, 0}};
     dlsh_each_node(see_last_freezing, &s);
     if (!s.frozen.file) return;
-    dlsh_each_node(see_release, &s);
+    dlsh_each_within(see_release, &s);
     if (!e->bad) find_second_stage(e, s.frozen);
 }
 

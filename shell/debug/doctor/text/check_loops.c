@@ -154,11 +154,10 @@ static double batches_of(const dlsh_examination *e, const char *file, const dlsh
     if (!dlsh_loader_around(e, file, dlsh_body_of(loop)->nkids ? dlsh_body_of(loop)->kids[0]->span.line : 0, &l) ||
         !l.data)
         return NAN;
-    int at;
     while (seq->kind == DLSH_N_CALL && seq->nkids > 1 &&
            (dlsh_names(seq->kids[0], "progress") || dlsh_names(seq->kids[0], "enumerate")))
         seq = seq->kids[1];
-    if (seq->kind == DLSH_N_NAME) seq = dlsh_definition_of(file, seq->text, loop->span.start, &at);
+    if (seq->kind == DLSH_N_NAME) seq = dlsh_definition_of(file, seq->text, loop->span.start, NULL);
     const dlsh_node *batch = seq && seq->kind == DLSH_N_CALL ? dlsh_argument_of(seq, 1, "batch") : NULL;
     const double size = batch ? dlsh_number_of(e, file, batch) : NAN;
     return ceil((double)dl_dataset_len(l.data, l.split) / size);
@@ -398,7 +397,7 @@ static void look_at_cut_on_tape(dlsh_examination *e, const dl_journal_row *r) {
             if (!known && nseen < (int)DLSH_COUNT(seen)) seen[nseen++] = v->data;
         }
     cut_in_loop c = {.file = next ? next->file : ""};
-    if (!next || nseen + 1 < times || dlsh_settled_lower(r, 0.6) || !dlsh_each_node(see_cut, &c)) return;
+    if (!next || nseen + 1 < times || dlsh_settled_lower(r, 0.6) || !dlsh_each_within(see_cut, &c)) return;
     dlsh_found(e, c.file, c.line, "leave it out here; detach between pieces, where a backward pass was before",
                "the state of line %d loses its history at each time of the loop: no gradient reaches what came in "
                "before the last time\n"
@@ -414,8 +413,7 @@ static long uses_of(dlsh_pass p, dl_module *m) {
     long uses = 0;
     for (long i = 0; l && !uses && i < l->n; i++)
         for (long k = 0; k < p.n; k++) {
-            int unit;
-            const dl_journal_value *w = dlsh_node_weight(&p.at[k], &unit);
+            const dl_journal_value *w = dlsh_node_weight(&p.at[k], NULL);
             uses += w && w->leaf == l->entries[i].tensor;
         }
     return uses;
@@ -427,7 +425,7 @@ static void look_at_cut_net(dlsh_examination *e, const dl_journal_row *r) {
     DLSH_EACH_ROW_WHILE (r->count > 15, f, e, DL_DID_FORWARD) {
         dl_module *m = f->grad && f->count >= 3 * r->count ? dlsh_live_net(e, f->what, NULL) : NULL;
         cut_in_loop c = {.file = f->file, .within = f->line};
-        if (!m || uses_of(p, m) != 1 || dlsh_settled_lower(r, 0.6) || !dlsh_each_node(see_cut, &c)) continue;
+        if (!m || uses_of(p, m) != 1 || dlsh_settled_lower(r, 0.6) || !dlsh_each_within(see_cut, &c)) continue;
         dlsh_found(e, c.file, c.line, "leave it out here; detach between pieces, where a backward pass was before",
                    "a state loses its history at each time of the loop: no gradient reaches what came in before the "
                    "last time\n"
@@ -461,7 +459,7 @@ static int see_loop(void *ctx, const char *file, const dlsh_node *n, const dlsh_
 dl_status dlsh_check_loops(dlsh_examination *e) {
     long i = 0;
     const dl_journal_row *r;
-    if (dlsh_row_next(e, DL_DID_BACKWARD, &i)) dlsh_each_node(see_loop, e);
+    if (dlsh_row_next(e, DL_DID_BACKWARD, &i)) dlsh_each_within(see_loop, e);
     for (i = 0; !dlsh_was_found(e, e->check, "is cut at each time") && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
         look_at_cut_on_tape(e, r), look_at_cut_net(e, r);
     return DL_OK;

@@ -392,8 +392,7 @@ typedef struct neighbours {
     int line;     /* of the second call of another layer of its kind */
 } neighbours;
 
-static int see_neighbours(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
-                          DLSH_UNUSED int depth) {
+static int see_neighbours(void *ctx, const char *file, const dlsh_node *n) {
     neighbours *b = ctx;
     const dlsh_node *layers = n->kind == DLSH_N_NET && !strcmp(file, b->at.file) ? n->kids[n->nkids - 1] : NULL;
     const dlsh_node *forward = layers ? dlsh_forward_of(layers) : NULL;
@@ -509,6 +508,6 @@ dl_status dlsh_check_names(dlsh_examination *e) {
     const dl_journal_row *r;
     long i = 0;
     r = dlsh_row_next(e, DL_DID_BACKWARD, &i);
-    if (r) dlsh_each_node(see_name, e), find_unused_layers(e);
+    if (r) dlsh_each_within(see_name, e), find_unused_layers(e);
     return DL_OK;
 }

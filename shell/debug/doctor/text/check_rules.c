@@ -109,10 +109,9 @@ static void look_at_rule(dlsh_examination *e, const char *file, const char *name
     dl_error_clear();
 }
 
-static int see_rule(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_rule(void *ctx, const char *file, const dlsh_node *n) {
     dlsh_examination *e = ctx;
     const dlsh_node *made = n->kind == DLSH_N_ASSIGN && n->nkids == 2 ? n->kids[1] : NULL;
-    (void)within, (void)depth;
     if (!made || made->kind != DLSH_N_CALL || !dlsh_names(made->kids[0], "autograd_function")) return 0;
     const dlsh_value *v = dlsh_value_of(e, file, n->kids[0]);
     if (v && dlsh_callable(*v)) look_at_rule(e, file, n->kids[0]->text, (subject){.s = e->s, .fn = *v}, made);

@@ -198,7 +198,7 @@ dlsh_lost dlsh_lost_result(const char *path) {
     if (!dot || *dot != '.') return lost;
     *last_dot = 0;
     part_call c = {.name = dot + 1};
-    dlsh_each_node(see_part_call, &c);
+    dlsh_each_within(see_part_call, &c);
     const int last = c.statement ? c.statement->nkids - 1 : 0;
     if (c.count != 1 || c.statement->kind != DLSH_N_ASSIGN) return lost;
     for (int i = 0; i < last; i++) {
