@@ -2,7 +2,6 @@
  * start, figures of a batch that has one sample. */
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "commands/nets/nets.h"

@@ -373,7 +373,7 @@ static int has_mixed_batch(const dlsh_examination *e) {
 static dlsh_property counts_up(void *ctx, const dlsh_step *s) {
     const char *by = s->n->kind == DLSH_N_CALL ? s->n->kids[0]->text : NULL;
     (void)ctx;
-    if (by && dlsh_has_word("arange|range|linspace", by, strlen(by))) return DLSH_HAS_FIRST;
+    if (dlsh_is_call_of(s->n, "arange|range|linspace")) return DLSH_HAS_FIRST;
     return by && strstr(by, "rand") ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
 }
 
@@ -409,8 +409,7 @@ static void find_order(dlsh_examination *e, const dlsh_samples *s) {
 static int is_made_constant(const dlsh_samples *s) {
     const dlsh_node *made =
         s->target_written_line ? NULL : dlsh_definition_of(s->target_file, s->target, INT_MAX, NULL);
-    const char *by = made && made->kind == DLSH_N_CALL ? made->kids[0]->text : NULL;
-    return by && dlsh_has_word("ones|zeros|full|ones_like|zeros_like|full_like", by, strlen(by));
+    return dlsh_is_call_of(made, "ones|zeros|full|ones_like|zeros_like|full_like");
 }
 
 static void find_one_class(dlsh_examination *e, const dlsh_samples *s) {
@@ -643,9 +642,8 @@ static int repeats_rows(const char *file, const dlsh_node *n, int depth) {
     static const char repeating[] = "repeat|repeat_interleave|tile";
     const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
     if (!n || depth > 2) return 0;
-    if (by && dlsh_has_word(repeating, by, strlen(by))) return 1;
-    if (by && dlsh_has_word("cat|concat|vstack", by, strlen(by)) && n->nkids > 1 && has_rows_again(file, n->kids[1]))
-        return 1;
+    if (dlsh_is_call_of(n, repeating)) return 1;
+    if (dlsh_is_call_of(n, "cat|concat|vstack") && n->nkids > 1 && has_rows_again(file, n->kids[1])) return 1;
     const dlsh_node *fn = by && n->kids[0]->kind == DLSH_N_NAME ? dlsh_function_of(file, by) : NULL;
     if (fn && repeats_rows(file, fn->kids[fn->nkids - 1], depth + 1)) return 1;
     for (int i = 0; i < n->nkids; i++)

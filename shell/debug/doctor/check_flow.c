@@ -1,7 +1,6 @@
 /* Where gradients stop on their way from the loss, and margins that are driven the wrong way. */
 #include <ctype.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "debug/detached.h"

@@ -1,5 +1,4 @@
 /* Gradients on their way to the optimizer: zeroed between steps, and of the parameters that it trains. */
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -711,7 +710,7 @@ static void find_made_in_function(dlsh_examination *e, const dl_journal_row *ste
     if (!o || o->kind != DLSH_N_NAME || steps_there(e, step) < 10 || dlsh_live_optimizer(e, step->what, NULL)) return;
     const dlsh_node *made = dlsh_definition_of(step->file, o->text, call->span.start, &at);
     const dlsh_node *by = made && made->kind == DLSH_N_CALL ? made->kids[0] : NULL;
-    if (!by || !by->text || !dlsh_has_word(kinds, by->text, strlen(by->text))) return;
+    if (!dlsh_is_call_of(made, kinds)) return;
     if (!strcmp(by->text, "sgd") && !dlsh_argument_of(made, 99, "momentum")) return;
     const dlsh_node *loop = dlsh_block_around(root, call->span.start);
     if (!loop || dlsh_block_around(root, made->span.start) != loop) return;

@@ -1,9 +1,6 @@
 /* Programs that run well and do not do what is meant: a weight that is replaced by a result, a list that holds one net
  * several times, the worst net kept for the best, masks the wrong way round, class numbers as quantities. */
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "commands/data/data.h"

@@ -2,7 +2,6 @@
  * when labels are moved by some rows, or when the classes of the test split are taken for others. */
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

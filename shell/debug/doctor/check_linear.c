@@ -1,5 +1,4 @@
 /* Layers that add nothing: products behind products, without a function that bends between them. */
-#include <stdio.h>
 #include <string.h>
 
 #include "debug/doctor/checks.h"

@@ -1,7 +1,6 @@
 /* The loss: what it is given, its sign, what it begins with, whether it falls. */
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

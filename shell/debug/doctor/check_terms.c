@@ -1,9 +1,7 @@
 /* A loss that is a sum of parts: one that has a factor so large that the others are never made small, or so small that
  * it is not. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "debug/doctor/checks.h"
 #include "debug/doctor/passes/passes.h"

@@ -174,7 +174,7 @@ static int sign_of(const dlsh_examination *e, const char *file, const dlsh_node 
             if (!isnan(k) && k != 0) return sign_of(e, file, n->kids[i], param) * (k < 0 ? -1 : 1);
         }
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
-    if (!by || !by->text || !dlsh_has_word(keeping, by->text, strlen(by->text))) return 0;
+    if (!dlsh_is_call_of(n, keeping)) return 0;
     return by->kind == DLSH_N_FIELD ? sign_of(e, file, by->kids[0], param)
            : n->nkids > 1           ? sign_of(e, file, n->kids[1], param)
                                     : 0;

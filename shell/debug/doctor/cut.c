@@ -166,9 +166,8 @@ static dl_tensor *counterpart(const dlsh_examination *e, const dl_tensor *p) {
     return NULL;
 }
 
-static int see_sample(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_sample(void *ctx, const char *file, const dlsh_node *n) {
     dl_source *at = ctx;
-    (void)within, (void)depth;
     if (strcmp(file, at->file) != 0 || !dlsh_is_method(n, "sample")) return 0;
     return at->line = n->span.line, 1;
 }

@@ -1,7 +1,6 @@
 /* Questions to the tree of a text. */
 #include "debug/doctor/syntax.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -197,9 +197,8 @@ static const dlsh_node *kept(const tracer *t, const dlsh_node *n, dlsh_traced *t
 /* A number, or figures that are taken of all rows: y.mean(), std + 1e-6, or a name of that. */
 static int is_figure(const tracer *t, const dlsh_node *n, int depth) {
     static const char figures[] = "mean|std|var|median|min|max|amin|amax|sum|norm|item";
-    const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
     if (depth > 4) return 0;
-    if (by && by->text && dlsh_has_word(figures, by->text, strlen(by->text))) return 1;
+    if (dlsh_is_call_of(n, figures)) return 1;
     if (n->kind == DLSH_N_BINARY) return is_figure(t, n->kids[0], depth + 1) && is_figure(t, n->kids[1], depth + 1);
     if (n->kind == DLSH_N_NAME) {
         const dlsh_definition d = dlsh_define(t->unit->root, n->text, n->span.start);

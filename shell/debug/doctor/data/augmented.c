@@ -193,8 +193,8 @@ static int read_labels(trial *t) {
 /* The part of a function that puts elements in another order, or turns their signs; NULL: it has none. */
 static const dlsh_node *changing_part(const dlsh_node *n) {
     static const char turning[] = "flip|fliplr|flipud|hflip|vflip|rot90|roll|transpose|permute|neg";
-    const dlsh_node *found = NULL, *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
-    if (!n || (by && by->text && dlsh_has_word(turning, by->text, strlen(by->text)))) return n;
+    const dlsh_node *found = NULL;
+    if (!n || dlsh_is_call_of(n, turning)) return n;
     for (int i = 0; i < n->nkids && !found; i++) found = changing_part(n->kids[i]);
     return found;
 }

@@ -1,7 +1,6 @@
 /* The columns of a table of samples: constant ones, equal ones, of different scale, samples that are all alike. */
 #include <limits.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"

@@ -1,5 +1,4 @@
 /* Lists whose items are one and the same tensor, as of a loop that writes into it and appends it each time. */
-#include <string.h>
 
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"

@@ -1,6 +1,5 @@
 /* Two parts of the data beside each other: rows of one table that both have, columns in another order or of another
  * scale. */
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

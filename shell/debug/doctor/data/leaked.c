@@ -119,7 +119,7 @@ static int reads(const char *file, const dlsh_node *n, int before, const char *n
     if (n->kind == DLSH_N_INDEX && takes_rows(n)) return 0;
     if (n->kind == DLSH_N_FIELD && dlsh_has_word("shape|ndim|dtype", n->text, strlen(n->text))) return 0;
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
-    if (by && by->text && dlsh_has_word(moving, by->text, strlen(by->text))) return 0;
+    if (dlsh_is_call_of(n, moving)) return 0;
     for (int i = by && by->kind == DLSH_N_NAME; i < n->nkids; i++)
         if (reads(file, n->kids[i], before, name, depth)) return 1;
     return 0;
@@ -142,7 +142,7 @@ static int add_columns(const char *file, const dlsh_node *n, int before, parts *
     static const char joins[] = "cat|stack|hstack|concat|concatenate|column_stack";
     const dlsh_node *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
     if (!n || depth > DEEPEST) return 0;
-    if (by && by->text && dlsh_has_word(joins, by->text, strlen(by->text))) {
+    if (dlsh_is_call_of(n, joins)) {
         const dlsh_node *list = n->nkids > 1 && n->kids[1]->kind == DLSH_N_LIST ? n->kids[1] : NULL;
         for (int i = 0; list && i < list->nkids; i++) add_part(p, list->kids[i], NULL, before);
         return list != NULL;

@@ -1,7 +1,6 @@
 /* The order of the rows of samples and of their labels, as the text makes both: parts one behind the other, or in turn.
  */
 #include <math.h>
-#include <string.h>
 
 #include "debug/doctor/data/pools.h"
 #include "debug/doctor/samples.h"

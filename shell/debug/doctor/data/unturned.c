@@ -1,6 +1,5 @@
 /* Pictures that are mirrored, turned or shifted at random on their way into a net, whose targets have a number for each
  * place and stay as they are: the text says what becomes of both. */
-#include <math.h>
 #include <string.h>
 
 #include "commands/nets/nets.h"

@@ -1,7 +1,6 @@
 /* What losses compare results with: two targets for the same scores, rows of several classes, the result of the same
  * net, the input with its noise. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,9 +219,8 @@ static const dlsh_node *bare(const dlsh_node *n) {
 /* Calls that draw random numbers, in a tree. */
 static int is_random(const dlsh_node *n) {
     static const char drawing[] = "rand|randn|rand_like|randn_like|bernoulli|normal|dropout|uniform|randint_like";
-    const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
     if (!n) return 0;
-    if (by && dlsh_has_word(drawing, by, strlen(by))) return 1;
+    if (dlsh_is_call_of(n, drawing)) return 1;
     for (int i = 0; i < n->nkids; i++)
         if (is_random(n->kids[i])) return 1;
     return 0;

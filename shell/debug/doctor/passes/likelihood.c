@@ -3,7 +3,6 @@
 #include "debug/doctor/passes/passes.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"

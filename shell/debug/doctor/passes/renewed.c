@@ -28,8 +28,7 @@ static int see_renewed(void *ctx, const char *file, const dlsh_node *n, const dl
     for (int i = 0; i < depth; i++) loop |= dlsh_is_loop(within[i]);
     if (!loop || !has_detach_of(n->kids[1], n->kids[0]->text)) return 0;
     const dlsh_node *made = dlsh_definition_of(file, n->kids[0]->text, n->span.start, NULL);
-    const dlsh_node *by = made && made->kind == DLSH_N_CALL ? made->kids[0] : NULL;
-    if (!by || !by->text || !dlsh_has_word("param|Parameter|requires_grad_", by->text, strlen(by->text))) return 0;
+    if (!dlsh_is_call_of(made, "param|Parameter|requires_grad_")) return 0;
     r->name = n->kids[0]->text, r->line = n->span.line;
     return 1;
 }

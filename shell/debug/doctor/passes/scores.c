@@ -1,7 +1,6 @@
 /* Scores in metrics, which are not on the tape: compared with labels as they are, or with classes picked along another
  * dimension than the loss has them. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -142,7 +141,7 @@ static int see_pick(void *ctx, const char *file, const dlsh_node *n) {
     dlsh_examination *e = ctx;
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
     const int method = by && by->kind == DLSH_N_FIELD;
-    if (!by || !by->text || !dlsh_has_word(picking, by->text, strlen(by->text))) return 0;
+    if (!dlsh_is_call_of(n, picking)) return 0;
     const dlsh_node *of = method ? by->kids[0] : n->nkids > 1 ? n->kids[1] : NULL;
     const dlsh_node *dim = dlsh_argument_of(n, (method ? 0 : 1) + !strcmp(by->text, "topk"), "dim");
     const dlsh_node *call = of && dim ? scores_made_by(e, file, of) : NULL;

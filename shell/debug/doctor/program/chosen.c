@@ -74,8 +74,7 @@ static const dlsh_node *value_of_key(const dlsh_node *n, const char *key) {
 dl_source dlsh_optimizer_place(const dlsh_examination *e, const dl_optimizer *o) {
     dl_source at = dlsh_optimizer_source(o);
     const dlsh_node *s = at.file ? dlsh_statement_at(at.file, at.line) : NULL, *value;
-    const dlsh_holder *h;
-    for (int i = 0; s && (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER_WHILE (s, h, &e->holders) {
         const char *key = h->made && dlsh_unwrap(h->value, &dlsh_optimizer_class) == o ? strrchr(h->made, '.') : NULL;
         if (key && (value = value_of_key(s, key + 1))) at.line = value->span.line;
     }

@@ -1,6 +1,5 @@
 /* Where statements stand in the course of a program, as far as its text has it: a statement of a function stands where
  * the function is called last. */
-#include <string.h>
 
 #include "debug/doctor/texts.h"
 #include "debug/doctor/trace.h"

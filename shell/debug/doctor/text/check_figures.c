@@ -2,8 +2,6 @@
  * one that goes on over all epochs, one of the last batch alone, counts divided by batches, results beside labels in
  * another order, scores compared as if they were probabilities. */
 #include <limits.h>
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "commands/nets/nets.h"

@@ -1,6 +1,5 @@
 /* Inputs and weights that stay as random as they were made: noise that was drawn once, weights that were frozen before
  * they learned anything. */
-#include <stdio.h>
 #include <string.h>
 
 #include "commands/nets/nets.h"
@@ -10,10 +9,7 @@
 
 /* ---------------------------------------------------------------- noise that was drawn once */
 
-static int is_drawn(const dlsh_node *n) {
-    const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
-    return by && dlsh_has_word("randn|rand|randn_like|rand_like|normal|uniform", by, strlen(by));
-}
+static int is_drawn(const dlsh_node *n) { return dlsh_is_call_of(n, "randn|rand|randn_like|rand_like|normal|uniform"); }
 
 typedef struct fresh {
     const char *net;

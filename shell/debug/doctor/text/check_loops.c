@@ -1,7 +1,6 @@
 /* Statements that stand in the wrong loop, or have no effect there: a value that is set anew where it should be carried
  * on, a new tensor under a name of the loop, a loop over batches that ends at once, steps outside of it. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "commands/nets/nets.h"
@@ -13,14 +12,13 @@
 /* Zeros, a number, none, or an empty list. */
 static int is_fresh(const dlsh_node *v) {
     static const char making[] = "zeros|ones|full|empty|tensor|zeros_like|randn|new_zeros";
-    const char *by = v->kind == DLSH_N_CALL ? v->kids[0]->text : NULL;
     if (v->kind == DLSH_N_TUPLE) {
         for (int i = 0; i < v->nkids; i++)
             if (!is_fresh(v->kids[i])) return 0;
         return v->nkids > 0;
     }
     return v->kind == DLSH_N_INT || v->kind == DLSH_N_FLOAT || v->kind == DLSH_N_NONE ||
-           (v->kind == DLSH_N_LIST && !v->nkids) || (by && dlsh_has_word(making, by, strlen(by)));
+           (v->kind == DLSH_N_LIST && !v->nkids) || (dlsh_is_call_of(v, making));
 }
 
 static const dlsh_node *made_of_itself(const dlsh_node *n, const char *name);

@@ -1,5 +1,4 @@
 /* Functions of the script with a gradient of their own: is it the one of differences? */
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
