@@ -10,11 +10,13 @@ void dlsh_drop_sign_of_nan(char *text) {
 }
 
 void dlsh_cause(dlsh_finding *f, const char *fmt, ...) {
+    if (!f) return;
     DLSH_FORMATTED(fmt, vsnprintf(f->cause, sizeof f->cause, fmt, ap));
     dlsh_drop_sign_of_nan(f->cause);
 }
 
 void dlsh_evidence(dlsh_finding *f, const char *fmt, ...) {
+    if (!f) return;
     DLSH_FORMATTED(fmt, vsnprintf(f->evidence, sizeof f->evidence, fmt, ap));
     dlsh_drop_sign_of_nan(f->evidence);
 }

@@ -18,6 +18,7 @@ typedef struct dlsh_finding {
 
 /* Makes -nan nan. */
 void dlsh_drop_sign_of_nan(char *text);
+/* The texts of a finding; f NULL: nothing happens. */
 void dlsh_cause(dlsh_finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void dlsh_evidence(dlsh_finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -30,13 +30,12 @@ static void find_reseeded(dlsh_examination *e, const dl_journal_row *r) {
 
 /* Of a line; 0: of any. */
 static const dlsh_node *net_called(const dlsh_examination *e, const char *file, const dlsh_node *n, int line) {
-    const dlsh_node *found = NULL;
-    if (!n) return NULL;
-    const int call = n->kind == DLSH_N_CALL && n->nkids > 1 && (!line || n->span.line == line);
-    const dlsh_value *v = call ? dlsh_value_of(e, file, n->kids[0]) : NULL;
-    if (v && dlsh_unwrap(*v, &dlsh_net_class)) return n;
-    for (int i = 0; i < n->nkids && !found; i++) found = net_called(e, file, n->kids[i], line);
-    return found;
+    DLSH_EACH_BELOW (t, n) {
+        const int call = t.n->kind == DLSH_N_CALL && t.n->nkids > 1 && (!line || t.n->span.line == line);
+        const dlsh_value *v = call ? dlsh_value_of(e, file, t.n->kids[0]) : NULL;
+        if (v && dlsh_unwrap(*v, &dlsh_net_class)) return t.n;
+    }
+    return NULL;
 }
 
 const dlsh_node *dlsh_call_of_net_at(const dlsh_examination *e, const char *file, int line) {

@@ -356,17 +356,16 @@ static const dlsh_node *owner_of(const dlsh_node *n, const char *names) {
 
 /* What writes to a name in place: p.copy_(t), p.data.copy_(t), p += ..., p[...] = ...; NULL: nothing does. */
 static const dlsh_node *write_to(const dlsh_node *n, const char *name) {
-    const dlsh_node *found = NULL;
-    if (!n) return NULL;
-    const dlsh_node *to = NULL;
-    if (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD && n->kids[0]->text[0] &&
-        n->kids[0]->text[strlen(n->kids[0]->text) - 1] == '_')
-        to = n->kids[0]->kids[0];
-    if (n->kind == DLSH_N_ASSIGN && (n->op || n->kids[0]->kind == DLSH_N_INDEX)) to = n->kids[0];
-    while (to && to->nkids && (to->kind == DLSH_N_FIELD || to->kind == DLSH_N_INDEX)) to = to->kids[0];
-    if (dlsh_names(to, name)) return n;
-    for (int i = 0; i < n->nkids && !found; i++) found = write_to(n->kids[i], name);
-    return found;
+    DLSH_EACH_BELOW (t, n) {
+        const dlsh_node *to = NULL;
+        if (t.n->kind == DLSH_N_CALL && t.n->kids[0]->kind == DLSH_N_FIELD && t.n->kids[0]->text[0] &&
+            t.n->kids[0]->text[strlen(t.n->kids[0]->text) - 1] == '_')
+            to = t.n->kids[0]->kids[0];
+        if (t.n->kind == DLSH_N_ASSIGN && (t.n->op || t.n->kids[0]->kind == DLSH_N_INDEX)) to = t.n->kids[0];
+        while (to && to->nkids && (to->kind == DLSH_N_FIELD || to->kind == DLSH_N_INDEX)) to = to->kids[0];
+        if (dlsh_names(to, name)) return t.n;
+    }
+    return NULL;
 }
 
 static int see_set_back(void *ctx, const char *file, const dlsh_node *n) {

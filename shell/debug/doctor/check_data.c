@@ -195,13 +195,11 @@ static int find_codes(dlsh_examination *e, const dlsh_samples *s) {
                          "fill missing values in, as by the column's mean, and tell the net by a column of its own");
         double was = code;
         const char *of = code == floor(code) ? NULL : holder_of_code(e, (double)count / (double)s->n, &was);
-        if (f)
-            dlsh_cause(f, "column %ld of %s holds %.6g%s%s, which looks like a code for a missing value", c, s->name,
-                       was, of ? " of " : "", of ? of : "");
-        if (f)
-            dlsh_evidence(
-                f, "%ld of %ld samples have it, far outside of what the others have%s", count, s->n,
-                code == floor(code) ? "" : "; figures that scale the column, as mean and deviation, have it in them");
+        dlsh_cause(f, "column %ld of %s holds %.6g%s%s, which looks like a code for a missing value", c, s->name, was,
+                   of ? " of " : "", of ? of : "");
+        dlsh_evidence(f, "%ld of %ld samples have it, far outside of what the others have%s", count, s->n,
+                      code == floor(code) ? ""
+                                          : "; figures that scale the column, as mean and deviation, have it in them");
         return 1;
     }
     return 0;
@@ -331,7 +329,6 @@ static void find_target_scale(dlsh_examination *e, const dlsh_samples *s) {
     if (!(rms > 100) || size_of_targets(e) < rms / 8) return; /* scaled on the way to the loss */
     dlsh_finding *f =
         dlsh_find_at(e, s->target_file, s->target_line, "train on (y - mean(y)) / std(y), and turn the results back");
-    if (!f) return;
     if (dlsh_learns_well(e, 0.05)) dlsh_only_note(e, f);
     dlsh_cause(f, "%s are not scaled: errors and gradients are as large as they are", s->target);
     char used[64];
@@ -418,11 +415,10 @@ static void find_one_class(dlsh_examination *e, const dlsh_samples *s) {
         if (s->y[i] != s->y[0]) return;
     if (is_made_constant(s) || dlsh_was_found(e, e->check, "one class alone")) return;
     if (s->dealt_line) {
-        dlsh_finding *f = dlsh_find_at(e, s->file, s->dealt_line, "shuffle=true: samples come in the order of classes");
-        if (f) dlsh_cause(f, "samples come in the order of their classes: a batch holds one class alone");
-        if (f)
-            dlsh_evidence(f, "the loader does not shuffle, and in its last batch all of %s are %.4g", s->target,
-                          s->y[0]);
+        dlsh_found(e, s->file, s->dealt_line, "shuffle=true: samples come in the order of classes",
+                   "samples come in the order of their classes: a batch holds one class alone\n"
+                   "the loader does not shuffle, and in its last batch all of %s are %.4g",
+                   s->target, s->y[0]);
         return;
     }
     dlsh_found(e, s->target_file, s->target_line, "look at how the targets were made",

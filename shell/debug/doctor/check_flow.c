@@ -238,11 +238,10 @@ static int direction(dlsh_pass p, const dl_journal_node *n, const dl_journal_nod
 
 /* Does the statement turn the labels before it multiplies by them, -y * s? */
 static int turns_factor(const dlsh_node *n) {
-    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL)
-        for (int k = 0; k < 2; k++)
-            if (n->kids[k]->kind == DLSH_N_UNARY && n->kids[k]->op == DLSH_OP_NEG) return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (n->kids[i] && turns_factor(n->kids[i])) return 1;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == DLSH_N_BINARY && t.n->op == DLSH_OP_MUL)
+            for (int k = 0; k < 2; k++)
+                if (t.n->kids[k]->kind == DLSH_N_UNARY && t.n->kids[k]->op == DLSH_OP_NEG) return 1;
     return 0;
 }
 

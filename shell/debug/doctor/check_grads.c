@@ -96,7 +96,6 @@ static void accumulates(dlsh_examination *e, const dl_journal_row *step) {
                                    : beside    ? dlsh_kept(e, "%s.zero_grad() beside %s.zero_grad()", name, other)
                                    : by_hand   ? "w.grad = none behind the update of each parameter w"
                                                : "o.zero_grad() before backward, or w.grad = none after each step");
-    if (!f) return;
     dlsh_cause(f, "gradients%s%s are not zeroed between steps: each backward adds to those of all steps before%s",
                other ? " of " : "", other ? name : "",
                misplaced ? "; zeroing stands outside of the loop over steps" : "");
@@ -117,7 +116,6 @@ static void without_gradients(dlsh_examination *e, const dl_journal_row *step) {
         dlsh_find_at(e, at->file, at->line,
                      between ? "zero_grad before backward, not between backward and step"
                              : "give the optimizer the parameters that backward reaches; call backward first");
-    if (!f) return;
     dlsh_cause(f, between ? "gradients are zeroed between backward and step: steps change nothing"
                           : "steps found no gradients: they change nothing");
     dlsh_evidence(f, "%ld of %ld steps (line %d) found no parameter with a gradient", step->empty, step->count,
@@ -543,7 +541,6 @@ static void find_replaced(dlsh_examination *e, const dl_optimizer *o, const char
     const int known = each_leaf(e, 0, see_newcomer, &c);
     dlsh_finding *f =
         dlsh_find_at(e, made.file, known ? c.line : made.line, "make the optimizer after the last change of the net");
-    if (!f) return;
     if (known)
         dlsh_cause(f, "%s was made after the optimizer of line %d, which trains what it replaces, and not it", c.name,
                    made.line);
@@ -694,11 +691,9 @@ static void find_made_anew(dlsh_examination *e, const dl_journal_row *step) {
 }
 
 static const dlsh_node *step_call(const dlsh_node *n, int line) {
-    const dlsh_node *found = NULL;
-    if (!n) return NULL;
-    if (dlsh_is_method(n, "step") && n->span.line == line) return n;
-    for (int i = 0; i < n->nkids && !found; i++) found = step_call(n->kids[i], line);
-    return found;
+    DLSH_EACH_BELOW (t, n)
+        if (dlsh_is_method(t.n, "step") && t.n->span.line == line) return t.n;
+    return NULL;
 }
 
 /* The same of an optimizer that is gone by now, a variable of a function: it is made where no loop stands between. */

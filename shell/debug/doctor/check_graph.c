@@ -45,7 +45,6 @@ static void look_at_rows(dlsh_examination *e, dlsh_pass p, const dl_journal_node
     dlsh_finding *f =
         dlsh_find_at(e, n->file, n->line, "the classes last before: transpose(1, 2) or permute, then reshape");
     char from[100], to[100];
-    if (!f) return;
     dlsh_cause(f, "a reshape stands where a permutation is meant: a row of scores has those of several places in it");
     dlsh_evidence(f, "it makes [%s] of [%s], whose %ld classes are dimension 1, and elements keep their order",
                   dlsh_shape_text(y->ndim, y->shape, to, sizeof to),
@@ -171,7 +170,6 @@ static void look_at_samples(dlsh_examination *e, dlsh_pass p, const dl_journal_n
     if (!is_shared(p, n)) return;
     dlsh_finding *f =
         dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), "compute it for each sample: dim=1, or dim=-1");
-    if (!f) return;
     dlsh_cause(f, "%s mixes the samples of a batch", dlsh_op_is(n, "square_sum") ? "norm" : n->op);
     if (dlsh_keeps_average(e, NULL, 0)) dlsh_only_note(e, f); /* as batch norm does, written by hand */
     dlsh_evidence(f, "%s runs along dimension 0, the %ld samples", n->op, n->in[0].shape[0]);

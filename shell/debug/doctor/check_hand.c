@@ -202,14 +202,10 @@ int dlsh_find_cut_by_hand(dlsh_examination *e, const dl_journal_row *pass) {
     if (pass) sizes_of(dlsh_pass_of(pass, 1), &size, &weight);
     if (!pass || !dlsh_each_node(see_cut, &q) || !(q.number < 0.05 * size)) return 0;
     const dlsh_node *made = dlsh_origin_of_number(e, q.file, q.limit, q.number);
-    dlsh_finding *f = dlsh_find_at(e, q.file, made ? made->span.line : q.limit->span.line,
-                                   "a limit about as large as usual gradients");
-    if (f)
-        dlsh_cause(f, "gradients are cut to %.3g, %.2g of their size: almost nothing is learned", q.number,
-                   q.number / size);
-    if (f)
-        dlsh_evidence(f, "they have size %.3g; the loss went from %.4g to %.4g in %ld passes", size, pass->first,
-                      pass->last, pass->count);
+    dlsh_found(e, q.file, made ? made->span.line : q.limit->span.line, "a limit about as large as usual gradients",
+               "gradients are cut to %.3g, %.2g of their size: almost nothing is learned\n"
+               "they have size %.3g; the loss went from %.4g to %.4g in %ld passes",
+               q.number, q.number / size, size, pass->first, pass->last, pass->count);
     return 1;
 }
 
@@ -283,31 +279,25 @@ static void look_at_size(dlsh_examination *e, const reader *r, const dlsh_node *
     sizes_of(dlsh_pass_of(pass, 0), &first, &weight);
     sizes_of(dlsh_pass_of(pass, 1), &last, &weight);
     if (k >= 0.1 && weight > 0 && last > 0.3 * k * weight) {
-        dlsh_finding *f = dlsh_find_at(e, r->file, line_of_number(r->file, decay), "a smaller decay, such as 1e-4");
-        if (f) dlsh_cause(f, "the decay of the weights, %.3g, is as strong as the gradient: it holds them near 0", k);
-        if (f)
-            dlsh_evidence(f,
-                          "at line %d it is added to the gradient, which has size %.3g, times weights of %.3g; the "
-                          "loss stays at %.4g",
-                          n->span.line, last, weight, pass->last);
+        dlsh_found(e, r->file, line_of_number(r->file, decay), "a smaller decay, such as 1e-4",
+                   "the decay of the weights, %.3g, is as strong as the gradient: it holds them near 0\n"
+                   "at line %d it is added to the gradient, which has size %.3g, times weights of %.3g; the loss stays "
+                   "at %.4g",
+                   k, n->span.line, last, weight, pass->last);
     } else if (l > 0 && l < 0.05 * first && !dlsh_settled_lower(pass, 0.8)) {
-        dlsh_finding *f =
-            dlsh_find_at(e, r->file, line_of_number(r->file, limit), "a limit about as large as usual gradients");
-        if (f) dlsh_cause(f, "gradients are cut to %.3g, %.2g of their size: almost nothing is learned", l, l / first);
-        if (f)
-            dlsh_evidence(f, "they have size %.3g at first; the loss went from %.4g to %.4g in %ld passes", first,
-                          pass->first, pass->last, pass->count);
+        dlsh_found(e, r->file, line_of_number(r->file, limit), "a limit about as large as usual gradients",
+                   "gradients are cut to %.3g, %.2g of their size: almost nothing is learned\n"
+                   "they have size %.3g at first; the loss went from %.4g to %.4g in %ld passes",
+                   l, l / first, first, pass->first, pass->last, pass->count);
     } else if (rate && pass->count > 4 && (!isfinite(pass->last) || pass->last > 1.5 * fabs(pass->first))) {
         dlsh_finding *f = e->bad || leaves_domain(pass) ? NULL
                                                         : dlsh_find_at(e, r->file, line_of_number(r->file, rate),
                                                                        "a smaller rate, 2 to 100 times");
         if (f) f->effect = 1; /* of weights that make gradients explode, as well */
-        if (f)
-            dlsh_cause(f, "the learning rate, %.3g, is too large: each step goes too far, and the loss grows",
-                       dlsh_number_of(e, r->file, rate));
-        if (f)
-            dlsh_evidence(f, "it went from %.4g to %.4g in %ld passes; line %d multiplies the gradient by it",
-                          pass->first, pass->last, pass->count, n->span.line);
+        dlsh_cause(f, "the learning rate, %.3g, is too large: each step goes too far, and the loss grows",
+                   dlsh_number_of(e, r->file, rate));
+        dlsh_evidence(f, "it went from %.4g to %.4g in %ld passes; line %d multiplies the gradient by it", pass->first,
+                      pass->last, pass->count, n->span.line);
     }
 }
 

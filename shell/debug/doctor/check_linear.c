@@ -96,7 +96,6 @@ static void look_at_product(dlsh_examination *e, dlsh_pass p, const dl_journal_n
     const dl_source at = place_between(by, n);
     dlsh_finding *f = dlsh_find_at(e, at.file, at.line, "relu, gelu or tanh between the layers");
     char what[300];
-    if (!f) return;
     if (all_straight)
         dlsh_cause(f, "no activation between the layers: the whole net is one linear map");
     else

@@ -289,7 +289,6 @@ static void look_at_single(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n),
                                    "with one score a sample binary_cross_entropy_with_logits, or sigmoid; else a score "
                                    "for each class");
-    if (!f) return;
     dlsh_cause(f, "%s runs over a dimension of size 1: its result is always %s, and no gradient gets through", n->op,
                dlsh_op_is(n, "softmax") ? "1" : "0");
     if (by)
@@ -602,7 +601,6 @@ static void look_at_bottom(dlsh_examination *e, const dl_journal_row *r, dlsh_pa
                      : by       ? "turn the sign of this part: what is to be small is added, not taken away; of the "
                                   "logarithm of a likelihood turn all: loss = -log_p.mean()"
                                 : "look for a part with the wrong sign, or one that has no limit");
-    if (!f) return;
     dlsh_cause(f, taken            ? "the loss has no floor: what this line takes away grows without limit"
                   : at != by && by ? "the loss has the wrong sign: all parts of it fall without end"
                   : by             ? "the loss has no floor: a part of it has the wrong sign, and falls without end"

@@ -95,7 +95,6 @@ static void trained_in_evaluation(dlsh_examination *e, const dl_journal_row *r, 
     const dl_journal_row *by = switched(e, r, 0);
     dlsh_finding *f =
         dlsh_find_at(e, by ? by->file : r->file, by ? by->line : r->line, "m.train() before training goes on");
-    if (!f) return;
     dlsh_cause(f, "%s is trained in evaluation mode: %s does not work", name, kind);
     if (by)
         dlsh_evidence(f, "line %d switched to it, and %ld forward passes at line %d ran so, with a backward pass",
@@ -267,7 +266,6 @@ static void evaluated_in_training(dlsh_examination *e, const dl_journal_row *r, 
                                                                         name, whole ? "when it is over" : "after it")
                                    : targets ? dlsh_kept(e, "%s.eval() before the loop: it is trained no more", name)
                                              : dlsh_kept(e, "%s.eval() %s", name, begin));
-    if (!f) return;
     dlsh_cause(f, "%s %s in training mode: %s", name, targets ? "makes targets" : "is evaluated",
                strstr(kind, "dropout") ? "dropout drops units"
                                        : "batchnorm takes the figures of the batch, and its averages change");
@@ -320,7 +318,6 @@ static void look_at_momentum(dlsh_examination *e, dl_module *m, long passes) {
     const dl_source at = dlsh_module_source(m);
     if (passes < 20 || !(left > 0.2 || momentum >= 0.9)) return;
     dlsh_finding *f = dlsh_find_at(e, at.file, at.line, "momentum=0.1, the share of the new batch");
-    if (!f) return;
     if (left > 0.2) {
         dlsh_cause(f,
                    "the averages of batchnorm lag behind: momentum=%.4g is too small, evaluation takes other figures "

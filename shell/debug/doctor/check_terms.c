@@ -117,8 +117,7 @@ static int has_moved(dlsh_pass first, dlsh_pass last, const dl_journal_node *par
     for (long i = 0; rest && i < last.n; i++)
         for (int k = 0; rest[i] && k < last.at[i].nin && k < 8; k++) {
             const dl_journal_value *a = &first.at[i].in[k], *b = &last.at[i].in[k];
-            int unit;
-            if (dlsh_node_weight(&last.at[i], &unit)) continue; /* what goes into a layer is no target */
+            if (dlsh_node_weight(&last.at[i], NULL)) continue; /* what goes into a layer is no target */
             if (!a->constant || !b->constant || a->n < 8 || b->n < 8) continue;
             if (b->std > 2 * a->std || a->std > 2 * b->std) return 1;
         }

@@ -99,7 +99,6 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     const dl_source set = dlsh_set_at(e, p, v);
     if (set.file) file = set.file, line = set.line;
     dlsh_finding *f = dlsh_find_at(e, file, line, "initialise weights with random numbers");
-    if (!f) return;
     dlsh_cause(f, "all units of %s are the same: they began alike, so that they get the same gradient", name);
     if (w && set.file)
         dlsh_evidence(f, "its %ld units %s the same weights, which this line set", v->shape[unit],

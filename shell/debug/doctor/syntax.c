@@ -182,8 +182,8 @@ dlsh_written dlsh_written_option(const dlsh_examination *e, const char *file, in
 }
 
 void dlsh_tell_use(dlsh_finding *f, const dlsh_written *o) {
-    const size_t n = strlen(f->evidence);
-    if (*o->name) snprintf(f->evidence + n, sizeof f->evidence - n, "; line %d takes it as %s", o->use, o->name);
+    const size_t n = f ? strlen(f->evidence) : 0;
+    if (f && *o->name) snprintf(f->evidence + n, sizeof f->evidence - n, "; line %d takes it as %s", o->use, o->name);
 }
 
 int dlsh_same_text(const char *file, const dlsh_node *a, const dlsh_node *b) {

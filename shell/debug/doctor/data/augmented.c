@@ -193,10 +193,9 @@ static int read_labels(trial *t) {
 /* The part of a function that puts elements in another order, or turns their signs; NULL: it has none. */
 static const dlsh_node *changing_part(const dlsh_node *n) {
     static const char turning[] = "flip|fliplr|flipud|hflip|vflip|rot90|roll|transpose|permute|neg";
-    const dlsh_node *found = NULL;
-    if (!n || dlsh_is_call_of(n, turning)) return n;
-    for (int i = 0; i < n->nkids && !found; i++) found = changing_part(n->kids[i]);
-    return found;
+    DLSH_EACH_BELOW (t, n)
+        if (!t.n || dlsh_is_call_of(t.n, turning)) return t.n;
+    return NULL;
 }
 
 static void tell(dlsh_examination *e, const char *file, const dlsh_node *fn, const dlsh_node *call, const verdict *v,

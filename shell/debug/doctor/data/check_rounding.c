@@ -211,16 +211,15 @@ static const dlsh_node *input_in(const dlsh_examination *e, const char *file, co
 
 /* col = out[:, j]; col = v: the second statement, where the first name of a function's zeros has a view. */
 static const dlsh_node *rebound_view(const dlsh_node *root, const dlsh_node *n, const dlsh_node *zeros) {
-    const dlsh_node *found = NULL;
-    if (n->kind == DLSH_N_ASSIGN && !n->op && n->nkids == 2 && n->kids[0]->kind == DLSH_N_NAME) {
-        const dlsh_definition view = dlsh_define(root, n->kids[0]->text, n->span.start);
-        const dlsh_node *of = view.value && view.value->kind == DLSH_N_INDEX ? view.value->kids[0] : NULL;
-        const dlsh_definition made =
-            of && of->kind == DLSH_N_NAME ? dlsh_define(root, of->text, of->span.start) : (dlsh_definition){0};
-        if (made.value == zeros && !dlsh_mentions(n->kids[1], n->kids[0]->text)) return n;
-    }
-    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? rebound_view(root, n->kids[i], zeros) : NULL;
-    return found;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == DLSH_N_ASSIGN && !t.n->op && t.n->nkids == 2 && t.n->kids[0]->kind == DLSH_N_NAME) {
+            const dlsh_definition view = dlsh_define(root, t.n->kids[0]->text, t.n->span.start);
+            const dlsh_node *of = view.value && view.value->kind == DLSH_N_INDEX ? view.value->kids[0] : NULL;
+            const dlsh_definition made =
+                of && of->kind == DLSH_N_NAME ? dlsh_define(root, of->text, of->span.start) : (dlsh_definition){0};
+            if (made.value == zeros && !dlsh_mentions(t.n->kids[1], t.n->kids[0]->text)) return t.n;
+        }
+    return NULL;
 }
 
 const dlsh_node *dlsh_zeros_given(const dlsh_examination *e, const char *file, int line, const dlsh_node **rebound) {

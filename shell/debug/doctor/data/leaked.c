@@ -61,7 +61,7 @@ void dlsh_find_target_column(dlsh_examination *e, const dlsh_samples *s) {
         if (!(s->classes ? tells_class(s, c) : is_target(s, c))) continue;
         dlsh_finding *f = dlsh_find_at(e, s->file, line_of_column(e, s),
                                        "leave the column out: it is not known where the net is used");
-        if (f) dlsh_cause(f, "column %ld of %s is the target itself", c, s->name);
+        dlsh_cause(f, "column %ld of %s is the target itself", c, s->name);
         if (f && s->classes)
             dlsh_evidence(f, "it has one value for each class of %s in all %ld samples", s->target, s->n);
         if (f && !s->classes)

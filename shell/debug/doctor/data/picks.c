@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "debug/doctor/samples.h"
+#include "debug/doctor/syntax.h"
 
 /* Is it x[p], where p is what the last pick of samples is named? */
 static int is_picked_by(const dlsh_node *n, const char *picks) {
@@ -17,10 +18,8 @@ static int is_picked_by(const dlsh_node *n, const char *picks) {
 
 /* Does the statement of the last pick of targets pick results of a net in the same way? */
 static int picks_results(const dlsh_examination *e, const dlsh_node *n, const dlsh_traced *y) {
-    if (!n) return 0;
-    if (is_picked_by(n, y->picks) && dlsh_uses_net(e, dlsh_text_name(e), n->kids[0])) return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (picks_results(e, n->kids[i], y)) return 1;
+    DLSH_EACH_BELOW (t, n)
+        if (is_picked_by(t.n, y->picks) && dlsh_uses_net(e, dlsh_text_name(e), t.n->kids[0])) return 1;
     return 0;
 }
 

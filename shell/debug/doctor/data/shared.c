@@ -168,7 +168,6 @@ static void look_at_shared(dlsh_examination *e, const table *t, const dl_journal
                                    repeated ? "split first, then take copies for the training part alone"
                                             : "take the test rows from those that training leaves: p = randperm(n); "
                                               "p[:800], p[800:]");
-    if (!f) return;
     dlsh_cause(f, "%ld of %ld rows that %s picks for an evaluation are in the training data, too", both, test->n,
                test->by->name);
     char copies[100] = "";

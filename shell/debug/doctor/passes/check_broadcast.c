@@ -127,7 +127,6 @@ static void look_at_spread(dlsh_examination *e, const dl_journal_row *r) {
                                    keeper ? "leave keepdim=true out, or squeeze(-1)"
                                           : "give both one shape: squeeze(x, -1), or unsqueeze the other");
     const long n = r->shape[0];
-    if (!f) return;
     dlsh_cause(f, "[%ld,1] with [%ld] is broadcast to [%ld,%ld]: every sample is compared with every other one", n, n,
                n, n);
     dlsh_evidence(f, "operands of %s have shapes [%ld,1] and [%ld]; it happened %ld times at line %d",

@@ -28,8 +28,8 @@ static int blame_eps(dlsh_examination *e) {
         const dl_source made = dlsh_optimizer_source(o);
         dlsh_finding *f = dlsh_find_at(e, made.file, made.line, "eps=1e-8");
         if (f) f->own = 1;
-        if (f) dlsh_cause(f, "eps=0 of the optimizer: where a gradient is 0, its step is 0 / 0");
-        if (f) dlsh_evidence(f, "%s made nan in an update", dl_optimizer_text(o));
+        dlsh_cause(f, "eps=0 of the optimizer: where a gradient is 0, its step is 0 / 0");
+        dlsh_evidence(f, "%s made nan in an update", dl_optimizer_text(o));
         return 1;
     }
     return 0;

@@ -162,7 +162,6 @@ static void tell_same_net(dlsh_examination *e, const dl_journal_row *r, const dl
     dlsh_finding *f = dlsh_find_at(e, n->file, best ? best->line : n->line,
                                    bootstraps ? "no_grad { ... } around the target, or detach() it"
                                               : "detach() one of the two: agree(predictor(za), zb.detach())");
-    if (!f) return;
     if (bootstraps)
         dlsh_cause(f, "the target is made by the net itself and gets gradients: the net moves its targets to its "
                       "results, too");
@@ -219,10 +218,8 @@ static const dlsh_node *bare(const dlsh_node *n) {
 /* Calls that draw random numbers, in a tree. */
 static int is_random(const dlsh_node *n) {
     static const char drawing[] = "rand|randn|rand_like|randn_like|bernoulli|normal|dropout|uniform|randint_like";
-    if (!n) return 0;
-    if (dlsh_is_call_of(n, drawing)) return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (is_random(n->kids[i])) return 1;
+    DLSH_EACH_BELOW (t, n)
+        if (dlsh_is_call_of(t.n, drawing)) return 1;
     return 0;
 }
 

@@ -24,7 +24,6 @@ void dlsh_find_scores_for_logs(dlsh_examination *e, dlsh_pass p, const dl_journa
     if (!dlsh_op_is(from, scores)) return;
     dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "kl_div(log_softmax(scores, -1), target)");
     char what[300];
-    if (!f) return;
     dlsh_cause(f, "kl_div was given scores: its first argument is the logarithm of probabilities, without which it has "
                   "no floor");
     dlsh_evidence(f, "it is given the result of %s; a divergence is never negative, but this one falls as scores grow",

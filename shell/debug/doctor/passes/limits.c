@@ -45,7 +45,6 @@ static void look_at_floor(dlsh_examination *e, dlsh_pass p, const dl_journal_nod
     dlsh_finding *f =
         dlsh_find_at(e, at.file, at.line, "leave it out after the last layer: its results are never negative");
     char what[300];
-    if (!f) return;
     dlsh_cause(f, "the results of %s are never negative, but targets are: they are never reached", from->op);
     dlsh_evidence(f,
                   "a target lies at %.4g or below; the result of %s that the loss at %s:%d compares it with is at "
@@ -86,7 +85,6 @@ void dlsh_find_out_of_reach(dlsh_examination *e, dlsh_pass p, const dl_journal_n
     dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(from), dlsh_node_line(from),
                                    "leave it out after the last layer, or scale the targets into its limits");
     char what[300];
-    if (!f) return;
     dlsh_cause(f, "the results of %s lie between %.4g and %.4g, the targets do not: they are never reached", from->op,
                limits.low, limits.high);
     dlsh_evidence(f, "a target lies %.4g %s the result of %s that the loss at %s:%d compares it with", most,

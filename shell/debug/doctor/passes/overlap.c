@@ -49,7 +49,6 @@ void dlsh_find_overlap_of_scores(dlsh_examination *e, dlsh_pass p, const dl_jour
     const dl_journal_node *from = dlsh_pass_source(p, product, k);
     dlsh_finding *f = dlsh_find_at(e, n->file, n->line, "p = sigmoid(scores) first, or softmax over classes");
     char what[300] = "a parameter";
-    if (!f) return;
     if (from) dlsh_node_text(from, what, sizeof what);
     dlsh_cause(f, "an overlap, as dice, is computed of scores: it takes probabilities, from 0 to 1");
     dlsh_evidence(

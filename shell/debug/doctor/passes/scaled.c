@@ -102,7 +102,6 @@ void dlsh_find_scaled_scores(dlsh_examination *e, dlsh_pass p, const dl_journal_
     if (!far && !(many > 2 && factor < 0.5 && least > 0.85 * most && are_bounded(p, by))) return;
     dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(by), dlsh_node_line(by),
                                    far ? "a temperature near 1" : "divide by the temperature: cosines / 0.1");
-    if (!f) return;
     dlsh_cause(f, "scores are multiplied by %.3g before the loss: probabilities %s", factor,
                factor < 1 ? "hardly differ, and gradients are as small" : "are 0 or 1 at once");
     if (far)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "debug/doctor/texts.h"
-#include "debug/doctor/trace.h"
+#include "debug/doctor/syntax.h"
 
 enum { DEEPEST = 16 };
 
@@ -66,11 +66,9 @@ int dlsh_functions_around(const dlsh_node *root, int at, const dlsh_node *out[DL
 /* ---------------------------------------------------------------- definitions */
 
 static const dlsh_node *defined(const dlsh_node *n, dlsh_kind kind, const char *name) {
-    const dlsh_node *found = NULL;
-    if (!n) return NULL;
-    if (n->kind == kind && n->text && !strcmp(n->text, name)) return n;
-    for (int i = 0; i < n->nkids && !found; i++) found = defined(n->kids[i], kind, name);
-    return found;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == kind && t.n->text && !strcmp(t.n->text, name)) return t.n;
+    return NULL;
 }
 
 const dlsh_node *dlsh_function_of(const char *file, const char *name) {

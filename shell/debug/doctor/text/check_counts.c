@@ -32,10 +32,8 @@ static long samples_in(const dlsh_examination *e, const char *file, const dlsh_n
 
 /* Is a name added to in a tree? */
 static int is_counted_in(const dlsh_node *n, const char *name) {
-    if (!n) return 0;
-    if (n->kind == DLSH_N_ASSIGN && n->op && dlsh_names(n->kids[0], name)) return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (is_counted_in(n->kids[i], name)) return 1;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == DLSH_N_ASSIGN && t.n->op && dlsh_names(t.n->kids[0], name)) return 1;
     return 0;
 }
 

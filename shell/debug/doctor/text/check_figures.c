@@ -102,10 +102,9 @@ static int changes(const dlsh_node *n, const char *name, int adds) {
 
 /* Does a tree hold a name that grows in the loop, or that the loop counts with? */
 static int grows(const dlsh_node *n, const dlsh_node *loop) {
-    if (!n) return 0;
-    if (n->kind == DLSH_N_NAME && (changes(dlsh_body_of(loop), n->text, 1) || dlsh_assigns(loop, n->text))) return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (grows(n->kids[i], loop)) return 1;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == DLSH_N_NAME && (changes(dlsh_body_of(loop), t.n->text, 1) || dlsh_assigns(loop, t.n->text)))
+            return 1;
     return 0;
 }
 
@@ -155,11 +154,10 @@ static int is_set_back(const char *file, const dlsh_node *n, const dlsh_node *pa
 
 /* PART / ..., anywhere. */
 static const dlsh_node *division_of_part(const char *file, const dlsh_node *n, const dlsh_node *part) {
-    const dlsh_node *found = NULL;
-    if (!n) return NULL;
-    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_DIV && dlsh_same_text(file, n->kids[0], part)) return n;
-    for (int i = 0; i < n->nkids && !found; i++) found = division_of_part(file, n->kids[i], part);
-    return found;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == DLSH_N_BINARY && t.n->op == DLSH_OP_DIV && dlsh_same_text(file, t.n->kids[0], part))
+            return t.n;
+    return NULL;
 }
 
 /* The loops around a place and the calls that lead to it; *outer: where the outermost one begins. */
@@ -265,10 +263,8 @@ static void look_at_last(const looking *s) {
 
 /* name.append(...), anywhere in a tree. */
 static int appends(const dlsh_node *n, const char *name) {
-    if (!n) return 0;
-    if (dlsh_is_method(n, "append") && dlsh_names(n->kids[0]->kids[0], name)) return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (appends(n->kids[i], name)) return 1;
+    DLSH_EACH_BELOW (t, n)
+        if (dlsh_is_method(t.n, "append") && dlsh_names(t.n->kids[0]->kids[0], name)) return 1;
     return 0;
 }
 
@@ -364,7 +360,6 @@ static void look_at_threshold(dlsh_examination *e, const char *file, const dlsh_
     const int kind = kind_of_scores(e, file, n->kids[0], 0);
     if (kind != (half ? 1 : 2)) return;
     dlsh_finding *f = dlsh_find_at(e, file, n->span.line, half ? "> 0, or sigmoid(...) > 0.5" : "> 0.5");
-    if (!f) return;
     if (half)
         dlsh_cause(f, "scores are compared with 0.5 as if they were probabilities: at a score of 0 both are as likely");
     else

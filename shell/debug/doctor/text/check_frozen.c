@@ -70,7 +70,6 @@ static void look_at_noise(dlsh_examination *e, const dl_journal_row *r) {
     if (!is_for_nets(e, r->file, x->text)) return;
     if (!dlsh_each_node(see_fresh, &f) && !dlsh_has_word("z|noise|latent|eps", x->text, strlen(x->text))) return;
     dlsh_finding *g = dlsh_find_at(e, r->file, made->span.line, "draw it in the loop, anew for each step");
-    if (!g) return;
     dlsh_cause(g, "%s is drawn once, before the loop: %s learns for these random numbers alone", x->text, f.net);
     if (f.line)
         dlsh_evidence(g, "%ld passes (line %d) had the same numbers; line %d gives it new ones", r->count, r->line,
@@ -223,15 +222,13 @@ void dlsh_find_frozen_head(dlsh_examination *e, const char *file) {
         from--;
     for (long i = 0; i < from; i++) trained += dl_requires_grad(l->entries[i].tensor);
     int line = from < n && trained && from == trained ? dlsh_script_line_with(e, file, "requires_grad") : 0;
-    dlsh_finding *f =
-        line ? dlsh_find_at(e, file, line,
-                            "none, if this is meant; else freeze what was trained before, and train the last layer")
-             : NULL;
-    if (f)
-        dlsh_cause(f, "the last layer is frozen: %s and what follows keep the random weights they began with",
-                   l->entries[from].path);
-    if (f) dlsh_evidence(f, "%ld parameters before it are trained; nothing was written to its own", trained);
-    if (f) dlsh_only_note(e, f);
+    if (line)
+        dlsh_only_note(
+            e, dlsh_found(e, file, line,
+                          "none, if this is meant; else freeze what was trained before, and train the last layer",
+                          "the last layer is frozen: %s and what follows keep the random weights they began with\n"
+                          "%ld parameters before it are trained; nothing was written to its own",
+                          l->entries[from].path, trained));
     dl_module_list_free(l);
 }
 
@@ -246,13 +243,12 @@ void dlsh_find_frozen_layer(dlsh_examination *e, const char *file) {
         if (dl_requires_grad(p) || l->entries[i].buffer || !dlsh_is_as_made(p)) continue;
         if (!n++) first = l->entries[i].path;
     }
-    dlsh_finding *f = n && n < l->n && !e->nnotes && !e->bad
-                          ? dlsh_find_at(e, file, line, "none, if this is meant; else freeze what was trained before")
-                          : NULL;
-    if (f) dlsh_cause(f, "%s is frozen with the random weights that it began with", first);
-    if (f)
-        dlsh_evidence(f, "%ld of %ld parameters of the net are not trained, and nothing was written to them", n, l->n);
-    if (f) dlsh_only_note(e, f);
+    if (n && n < l->n && !e->nnotes && !e->bad)
+        dlsh_only_note(e,
+                       dlsh_found(e, file, line, "none, if this is meant; else freeze what was trained before",
+                                  "%s is frozen with the random weights that it began with\n"
+                                  "%ld of %ld parameters of the net are not trained, and nothing was written to them",
+                                  first, n, l->n));
     dl_module_list_free(l);
 }
 

@@ -48,11 +48,10 @@ static const dlsh_node *made_of_itself(const dlsh_node *n, const char *name) {
 
 /* x[:, t] with a variable of the loop: a place of a sequence, not a sample of a batch. */
 static int takes_place(const dlsh_node *n, const dlsh_node *loop) {
-    if (!n) return 0;
-    for (int i = 2; n->kind == DLSH_N_INDEX && i < n->nkids; i++)
-        if (n->kids[i]->kind == DLSH_N_NAME && dlsh_assigns(loop, n->kids[i]->text)) return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (takes_place(n->kids[i], loop)) return 1;
+    DLSH_EACH_BELOW (t, n) {
+        for (int i = 2; t.n->kind == DLSH_N_INDEX && i < t.n->nkids; i++)
+            if (t.n->kids[i]->kind == DLSH_N_NAME && dlsh_assigns(loop, t.n->kids[i]->text)) return 1;
+    }
     return 0;
 }
 
@@ -81,10 +80,8 @@ static void look_at_set(dlsh_examination *e, const char *file, const dlsh_node *
 /* ---------------------------------------------------------------- new values for a loop's own name */
 
 static int has_gradient_of(const dlsh_node *n, const char *name) {
-    if (!n) return 0;
-    if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad") && dlsh_names(n->kids[0], name)) return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (has_gradient_of(n->kids[i], name)) return 1;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == DLSH_N_FIELD && !strcmp(t.n->text, "grad") && dlsh_names(t.n->kids[0], name)) return 1;
     return 0;
 }
 
@@ -118,10 +115,8 @@ static const dlsh_node *break_in(const dlsh_node *n) {
 }
 
 static int is_within_lines(const dlsh_node *n, int line) {
-    if (!n) return 0;
-    if (n->span.line == line && n->kind != DLSH_N_BLOCK) return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (is_within_lines(n->kids[i], line)) return 1;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->span.line == line && t.n->kind != DLSH_N_BLOCK) return 1;
     return 0;
 }
 

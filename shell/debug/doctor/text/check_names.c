@@ -23,25 +23,22 @@ static int is_own_name(const dlsh_node *net, const dlsh_node *forward, const cha
 }
 
 static int is_assigned_in(const dlsh_node *n, const char *name) {
-    if (!n) return 0;
-    if (dlsh_assigns(n, name)) return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (is_assigned_in(n->kids[i], name)) return 1;
+    DLSH_EACH_BELOW (t, n)
+        if (dlsh_assigns(t.n, name)) return 1;
     return 0;
 }
 
 /* The first tensor of the session that a forward reads. */
 static const dlsh_node *outer_tensor(const dlsh_examination *e, const char *file, const dlsh_node *net,
                                      const dlsh_node *forward, const dlsh_node *n) {
-    const dlsh_node *found = NULL;
-    if (!n) return NULL;
-    const dlsh_value *v =
-        n->kind == DLSH_N_NAME && !is_own_name(net, forward, n->text) ? dlsh_value_of(e, file, n) : NULL;
-    if (v && v->type == DLSH_TENSOR && dl_ndim(v->as.tensor) && !dl_requires_grad(v->as.tensor) &&
-        !is_assigned_in(forward, n->text))
-        return n;
-    for (int i = 0; i < n->nkids && !found; i++) found = outer_tensor(e, file, net, forward, n->kids[i]);
-    return found;
+    DLSH_EACH_BELOW (t, n) {
+        const dlsh_value *v =
+            t.n->kind == DLSH_N_NAME && !is_own_name(net, forward, t.n->text) ? dlsh_value_of(e, file, t.n) : NULL;
+        if (v && v->type == DLSH_TENSOR && dl_ndim(v->as.tensor) && !dl_requires_grad(v->as.tensor) &&
+            !is_assigned_in(forward, t.n->text))
+            return t.n;
+    }
+    return NULL;
 }
 
 /* Is input number i of the net lengths of the sequences in another one? Without a batch its name tells. */
@@ -162,17 +159,15 @@ static void look_at_overwritten(dlsh_examination *e, const char *file, const dls
 
 /* Is it a sum with a discounted value, as of what comes next? Then two factors would be an average. */
 static int is_bootstrapped(const dlsh_examination *e, const char *file, const dlsh_node *n) {
-    if (!n) return 0;
-    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_ADD) {
-        const dlsh_node *a = n->kids[0], *b = n->kids[1];
-        const int scaled = a->kind == DLSH_N_BINARY && a->op == DLSH_OP_MUL;
-        const dlsh_node *k = b->kind == DLSH_N_BINARY && b->op == DLSH_OP_MUL ? b->kids[0] : NULL;
-        while (k && k->kind == DLSH_N_BINARY && k->op == DLSH_OP_MUL) k = k->kids[0];
-        const double discount = k ? dlsh_number_of(e, file, k) : 0;
-        if (!scaled && discount > 0.5 && discount < 1) return 1;
-    }
-    for (int i = 0; i < n->nkids; i++)
-        if (is_bootstrapped(e, file, n->kids[i])) return 1;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == DLSH_N_BINARY && t.n->op == DLSH_OP_ADD) {
+            const dlsh_node *a = t.n->kids[0], *b = t.n->kids[1];
+            const int scaled = a->kind == DLSH_N_BINARY && a->op == DLSH_OP_MUL;
+            const dlsh_node *k = b->kind == DLSH_N_BINARY && b->op == DLSH_OP_MUL ? b->kids[0] : NULL;
+            while (k && k->kind == DLSH_N_BINARY && k->op == DLSH_OP_MUL) k = k->kids[0];
+            const double discount = k ? dlsh_number_of(e, file, k) : 0;
+            if (!scaled && discount > 0.5 && discount < 1) return 1;
+        }
     return 0;
 }
 
@@ -239,7 +234,6 @@ static void find_lost(dlsh_examination *e, const char *file, const dlsh_node *ma
     if (program && !(v && v->type == DLSH_TENSOR && dl_ndim(v->as.tensor) > 0)) return;
     if (*name == '_' || !is_computed(made->kids[1])) return;
     dlsh_finding *f = dlsh_find_at(e, file, made->span.line, "use it where it is meant, or leave the statement out");
-    if (!f) return;
     dlsh_only_note(e, f);
     dlsh_cause(f, "%s is made and never used", name);
     dlsh_evidence(

@@ -75,7 +75,6 @@ static void tell(dlsh_examination *e, const char *file, const dlsh_node *back, c
         dlsh_find_at(e, file, result ? result->span.line : back->span.line,
                      *flat ? "none, if the gradient is to go straight through what has steps"
                            : "correct what backward returns; gradcheck NAME (randn(3, 2)) tells when it is right");
-    if (!f) return;
     if (*flat)
         dlsh_cause(f, "the gradient of %s is another one than that of its forward, which takes steps (%s)", name, flat);
     else

@@ -127,12 +127,11 @@ static int is_recurrent(const dlsh_node *net, const char *name) {
 
 /* A call of a recurrent part behind a place that is given no state. */
 static const dlsh_node *call_without_state(const dlsh_node *net, const dlsh_node *n, int place) {
-    const dlsh_node *found = NULL;
-    const int call = n->kind == DLSH_N_CALL && n->span.start > place && n->nkids == 2;
-    if (call && n->kids[0]->kind == DLSH_N_NAME && is_recurrent(net, n->kids[0]->text)) return n;
-    for (int i = 0; i < n->nkids && !found; i++)
-        if (n->kids[i]) found = call_without_state(net, n->kids[i], place);
-    return found;
+    DLSH_EACH_BELOW (t, n) {
+        const int call = t.n->kind == DLSH_N_CALL && t.n->span.start > place && t.n->nkids == 2;
+        if (call && t.n->kids[0]->kind == DLSH_N_NAME && is_recurrent(net, t.n->kids[0]->text)) return t.n;
+    }
+    return NULL;
 }
 
 /* A part of a net that its functions never name, and another one of its kind that stands in its place. */
@@ -155,10 +154,9 @@ static int named_in(const dlsh_node *n, const char *name, const dlsh_node **last
     return count + 1;
 }
 
-static int see_unnamed(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_unnamed(void *ctx, const char *file, const dlsh_node *n) {
     unnamed *u = ctx;
     const dlsh_node *layers = n->kind == DLSH_N_NET ? n->kids[n->nkids - 1] : NULL, *own = NULL, *last = NULL;
-    (void)within, (void)depth;
     for (int i = 0; layers && i < layers->nkids; i++)
         if (layers->kids[i]->kind == u->kind && layers->kids[i]->label && !strcmp(layers->kids[i]->label, u->name))
             own = layers->kids[i];

@@ -235,10 +235,9 @@ static dlsh_property makes_mask(DLSH_UNUSED void *ctx, const dlsh_step *at) {
 
 /* The mask that a statement is given by name, of those whose names hold a word; NULL: it is given none. */
 static const dlsh_node *mask_given(const dlsh_node *n, const char *word) {
-    const dlsh_node *found = NULL;
-    if (n && n->kind == DLSH_N_KWARG && strstr(n->text, word)) return n;
-    for (int i = 0; n && i < n->nkids && !found; i++) found = mask_given(n->kids[i], word);
-    return found;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == DLSH_N_KWARG && strstr(t.n->text, word)) return t.n;
+    return NULL;
 }
 
 /* Where the mask is made that the statement of a call is given; else the line of that. */
