@@ -394,20 +394,16 @@ static int counts_samples(const char *file, const dlsh_node *n) {
            (dlsh_is_call_of(n, "len|size") && n->nkids > 1);
 }
 
-typedef struct torn {
-    const char *file;
-    dl_source at;
-} torn;
-
 /* z.reshape(H, n, t, d): the samples in another place than the first one. */
-static int see_torn(void *ctx, const char *file, const dlsh_node *n) {
-    torn *t = ctx;
-    const int method = n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD;
-    if (!method || strcmp(file, t->file) != 0 || !dlsh_is_call_of(n, "reshape|view") || n->nkids < 3) return 0;
-    if (counts_samples(file, n->kids[1]) || n->kids[1]->kind == DLSH_N_UNARY) return 0;
-    for (int i = 2; i < n->nkids; i++)
-        if (counts_samples(file, n->kids[i])) return t->at = (dl_source){file, n->span.line}, 1;
-    return 0;
+static int line_of_torn(const char *file, int otherwise) {
+    DLSH_EACH_BELOW (t, dlsh_text_root(file)) {
+        const int method = t.n->kind == DLSH_N_CALL && t.n->kids[0]->kind == DLSH_N_FIELD;
+        if (!method || !dlsh_is_call_of(t.n, "reshape|view") || t.n->nkids < 3) continue;
+        if (counts_samples(file, t.n->kids[1]) || t.n->kids[1]->kind == DLSH_N_UNARY) continue;
+        for (int i = 2; i < t.n->nkids; i++)
+            if (counts_samples(file, t.n->kids[i])) return t.n->span.line;
+    }
+    return otherwise;
 }
 
 /* The first call whose result does not keep what belongs to the first sample. */
@@ -418,9 +414,9 @@ static void find_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_tri
         char what[200];
         const dl_recorded *c = &a->calls[i];
         if (find_places_taken(e, c, samples)) return;
-        torn by = {.file = dlsh_call_file(c), .at = {dlsh_call_file(c), dlsh_call_line(c)}};
-        dlsh_each_node(see_torn, &by);
-        dlsh_found(e, by.at.file, by.at.line, "let each op keep the dimension of samples: look at dim= and at reshape",
+        const char *file = dlsh_call_file(c);
+        dlsh_found(e, file, line_of_torn(file, dlsh_call_line(c)),
+                   "let each op keep the dimension of samples: look at dim= and at reshape",
                    "%s mixes the samples of a batch\n"
                    "with the other %ld samples changed, its result for the first one changes, too",
                    call_layer(c, what, sizeof what), samples - 1);

@@ -281,19 +281,18 @@ static dlsh_property orders_alone(void *labels, const dlsh_step *at) {
 }
 
 /* dataset(x, y, ...) */
-static int see_tables(void *ctx, DLSH_UNUSED const char *file, const dlsh_node *n) {
-    const int tables = dlsh_is_call_of(n, "dataset") && n->nkids > 2 && n->kids[1]->kind != DLSH_N_STR;
-    if (tables) *(const dlsh_node **)ctx = n;
-    return tables;
+static const dlsh_node *call_with_tables(void) {
+    DLSH_EACH_NODE (t)
+        if (dlsh_is_call_of(t.n, "dataset") && t.n->nkids > 2 && t.n->kids[1]->kind != DLSH_N_STR) return t.n;
+    return NULL;
 }
 
 /* Where inputs or labels alone are put in another order, of samples or else of a data set; otherwise: not known. */
 static int line_of_order(const dlsh_examination *e, const dlsh_samples *s, int otherwise) {
     static dlsh_course other;
     const dlsh_node *part[] = {dlsh_part_of_data(e, s, DLSH_ROLE_INPUT), dlsh_part_of_data(e, s, DLSH_ROLE_TARGET)};
-    const dlsh_node *by = NULL, *set = NULL;
-    if (part[0] == part[1] && dlsh_each_node(see_tables, &set))
-        part[0] = dlsh_argument_of(set, 0, "x"), part[1] = dlsh_argument_of(set, 1, "y");
+    const dlsh_node *by = NULL, *set = part[0] == part[1] ? call_with_tables() : NULL;
+    if (set) part[0] = dlsh_argument_of(set, 0, "x"), part[1] = dlsh_argument_of(set, 1, "y");
     for (int i = 0; part[0] && part[1] && part[0] != part[1] && i < 2 && !by; i++) {
         dlsh_course_of(s->file, part[1 - i], &other);
         by = dlsh_origin(s->file, part[i], orders_alone, &other);

@@ -151,22 +151,12 @@ static int is_beside_repeated(const dlsh_examination *e, const dl_journal_row *r
     return 0;
 }
 
-typedef struct dropping {
-    const dlsh_examination *e;
-    const dl_journal_row *pass;
-} dropping;
-
-/* A statement that is a call of the net, whose result nobody gets. */
-static int see_dropped(void *ctx, const char *file, const dlsh_node *n) {
-    const dropping *d = ctx;
-    return n->kind == DLSH_N_EXPR && n->span.line == d->pass->line && !strcmp(file, d->pass->file) &&
-           dlsh_call_of_net(d->e, file, n) == n->kids[0];
-}
-
-/* Is the pass there for the averages of batch norm alone? Then nothing is evaluated. */
+/* Is the pass there for the averages of batch norm alone, so that nobody gets its result? Then nothing is evaluated. */
 static int is_for_averages(const dlsh_examination *e, const dl_journal_row *r) {
-    dropping d = {e, r};
-    return !r->grad && dlsh_each_node(see_dropped, &d);
+    DLSH_EACH_BELOW (t, r->grad ? NULL : dlsh_text_root(r->file))
+        if (t.n->kind == DLSH_N_EXPR && t.n->span.line == r->line && dlsh_call_of_net(e, r->file, t.n) == t.n->kids[0])
+            return 1;
+    return 0;
 }
 
 /* Is the net trained at a later time than these passes began, so that it is to go back to training mode? */
@@ -367,24 +357,20 @@ static int drops_always(const dlsh_examination *e, const char *file, const dlsh_
            !dlsh_argument_of(n, method ? 1 : 2, "training");
 }
 
-static int see_dropping_always(void *ctx, const char *file, const dlsh_node *n) {
-    dlsh_examination *e = ctx;
-    if (!drops_always(e, file, n) || !dlsh_has_history_at(e, file, n->span.line)) return 0;
-    dlsh_found(
-        e, file, n->span.line,
-        strstr(n->kids[0]->text, "attention") ? "a share that the mode decides: dropout_p=(self.training ? 0.1 : 0.0)"
-                                              : "a layer `dropout`, which eval() switches off, or training=m.training",
-        "%s drops units in evaluation, too: it is called without the mode of the net\n"
-        "the function does not know the mode of a net; nets are run without gradients, too, as for an evaluation",
-        n->kids[0]->text);
-    return 0;
-}
-
 /* A function that drops units, run in training, with nets that are evaluated, too. */
 static void find_plain_dropout(dlsh_examination *e) {
     int evaluated = 0;
     DLSH_EACH_ROW (r, e, DL_DID_FORWARD) evaluated |= !r->grad && dlsh_training_began(e, r);
-    if (evaluated) dlsh_each_node(see_dropping_always, e);
+    DLSH_EACH_NODE (t)
+        if (evaluated && drops_always(e, t.file, t.n) && dlsh_has_history_at(e, t.file, t.n->span.line))
+            dlsh_found(e, t.file, t.n->span.line,
+                       strstr(t.n->kids[0]->text, "attention")
+                           ? "a share that the mode decides: dropout_p=(self.training ? 0.1 : 0.0)"
+                           : "a layer `dropout`, which eval() switches off, or training=m.training",
+                       "%s drops units in evaluation, too: it is called without the mode of the net\n"
+                       "the function does not know the mode of a net; nets are run without gradients, too, as for an "
+                       "evaluation",
+                       t.n->kids[0]->text);
 }
 
 /* A call of the function that trials run with what an evaluation gives it. */

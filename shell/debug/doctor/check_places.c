@@ -197,21 +197,6 @@ static void look_at_loops(dlsh_examination *e) {
     }
 }
 
-/* x[:, :-1] beside x[:, 1:], or x[i:i + n] beside x[i + 1:i + n + 1], of the same variable. */
-typedef struct shifting {
-    const dlsh_examination *e;
-    const dlsh_node *place[32]; /* indices that end in a slice */
-    const char *file[32];
-    int n;
-} shifting;
-
-static int see_slice(void *ctx, const char *file, const dlsh_node *n) {
-    shifting *s = ctx;
-    if (n->kind != DLSH_N_INDEX || n->nkids < 2 || n->kids[n->nkids - 1]->kind != DLSH_N_SLICE || s->n == 32) return 0;
-    s->file[s->n] = file, s->place[s->n++] = n;
-    return 0;
-}
-
 static int is_int(const dlsh_node *n, long v) { return n && n->kind == DLSH_N_INT && n->num.i == v; }
 
 static int ends_before_last(const dlsh_node *slice) {
@@ -227,15 +212,17 @@ static int is_one_later(const char *file, const dlsh_node *a, const dlsh_node *b
            dlsh_same_text(file, from, later->kids[0]);
 }
 
-static int shifts_in_text(const dlsh_examination *e) {
-    shifting s = {.e = e};
-    dlsh_each_node(see_slice, &s);
-    for (int i = 0; i < s.n; i++)
-        for (int k = 0; k < s.n; k++) {
-            const dlsh_node *a = s.place[i], *b = s.place[k];
-            if (i == k || s.file[i] != s.file[k] || a->nkids != b->nkids) continue;
-            if (!dlsh_same_text(s.file[i], a->kids[0], b->kids[0])) continue;
-            if (is_one_later(s.file[i], a->kids[a->nkids - 1], b->kids[b->nkids - 1])) return 1;
+static int ends_in_slice(const dlsh_node *n) {
+    return n->kind == DLSH_N_INDEX && n->nkids > 1 && n->kids[n->nkids - 1]->kind == DLSH_N_SLICE;
+}
+
+/* x[:, :-1] beside x[:, 1:], or x[i:i + n] beside x[i + 1:i + n + 1], of the same variable. */
+static int shifts_in_text(void) {
+    DLSH_EACH_NODE (a)
+        DLSH_EACH_BELOW (b, ends_in_slice(a.n) ? a.root : NULL) {
+            if (a.n == b.n || !ends_in_slice(b.n) || a.n->nkids != b.n->nkids) continue;
+            if (!dlsh_same_text(a.file, a.n->kids[0], b.n->kids[0])) continue;
+            if (is_one_later(a.file, a.n->kids[a.n->nkids - 1], b.n->kids[b.n->nkids - 1])) return 1;
         }
     return 0;
 }
@@ -263,7 +250,7 @@ static int has_next(const dlsh_examination *e, const dl_tensor *x) {
     DLSH_EACH_HOLDER (h, &e->holders) {
         if (h->value.type == DLSH_TENSOR && relation_of(x, h->value.as.tensor) == SHIFTED) return 1;
     }
-    return shifts_in_text(e) && has_target_each(e, e->probe.fn ? dl_shape(x)[1] : trained_places(e));
+    return shifts_in_text() && has_target_each(e, e->probe.fn ? dl_shape(x)[1] : trained_places(e));
 }
 
 /* ---------------------------------------------------------------- padding in the loss */

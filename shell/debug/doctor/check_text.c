@@ -118,46 +118,27 @@ static average average_of(const dlsh_examination *e, const char *file, const dls
     return (average){k, 1 - k};
 }
 
-typedef struct place {
-    const dlsh_examination *e;
-    const char *file;
-    int line;
-} place;
-
-static int see_place(void *ctx, const char *file, const dlsh_node *n) {
-    const place *at = ctx;
-    const average a = average_of(at->e, file, n);
-    if (at->file && (n->span.line != at->line || strcmp(at->file, file) != 0)) return 0;
-    return fabs(a.own + a.other - 1) < 1e-6;
-}
+static int is_average(average a) { return fabs(a.own + a.other - 1) < 1e-6; }
 
 int dlsh_keeps_average(const dlsh_examination *e, const char *file, int line) {
-    place at = {e, file, line};
-    return dlsh_each_node(see_place, &at);
-}
-
-typedef struct averages {
-    dlsh_examination *e;
-    int seen;
-} averages;
-
-static int see_average(void *ctx, const char *file, const dlsh_node *n) {
-    averages *s = ctx;
-    average a = average_of(s->e, file, n);
-    if (!(fabs(a.own + a.other - 1) < 1e-6)) return 0;
-    s->seen++;
-    if (!(a.own > 0 && a.own <= 0.1)) return 0;
-    dlsh_found(s->e, file, n->span.line, "decay * average + (1 - decay) * new, with a decay such as 0.999",
-               "the average has its decay reversed: it follows the newest weights alone\n"
-               "each update keeps %.3g of the average and takes %.3g of what is new",
-               a.own, a.other);
+    DLSH_EACH_NODE (t) {
+        if (file && (t.n->span.line != line || strcmp(t.file, file) != 0)) continue;
+        if (is_average(average_of(e, t.file, t.n))) return 1;
+    }
     return 0;
 }
 
 dl_status dlsh_check_average(dlsh_examination *e) {
-    averages s = {e, 0};
-    dlsh_each_node(see_average, &s);
-    if (s.seen) dlsh_passed(e, "they keep most of what they were");
+    int seen = 0;
+    DLSH_EACH_NODE (t) {
+        const average a = average_of(e, t.file, t.n);
+        if (is_average(a) && ++seen && a.own > 0 && a.own <= 0.1)
+            dlsh_found(e, t.file, t.n->span.line, "decay * average + (1 - decay) * new, with a decay such as 0.999",
+                       "the average has its decay reversed: it follows the newest weights alone\n"
+                       "each update keeps %.3g of the average and takes %.3g of what is new",
+                       a.own, a.other);
+    }
+    if (seen) dlsh_passed(e, "they keep most of what they were");
     return DL_OK;
 }
 

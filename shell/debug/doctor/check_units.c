@@ -55,19 +55,21 @@ static int are_told_apart(const dl_journal_value *v) {
 }
 
 /* seed 7, in a function or a loop: it begins the same random numbers each time. */
-static int see_seeding(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    int again = 0;
-    for (int i = 0; i < depth; i++) again |= dlsh_is_loop(within[i]) || within[i]->kind == DLSH_N_FN;
-    const char *by = n->kind == DLSH_N_COMMAND && n->num.cmd ? n->num.cmd->name : NULL;
-    if (!again || !((by && !strcmp(by, "seed") && n->nkids) || dlsh_is_call_of(n, "seed|manual_seed"))) return 0;
-    *(dl_source *)ctx = (dl_source){file, n->span.line};
-    return 1;
+static dl_source seed_in_loop(void) {
+    DLSH_EACH_NODE (t) {
+        int again = 0;
+        for (int i = 0; i < t.depth; i++) again |= dlsh_is_loop(t.within[i]) || t.within[i]->kind == DLSH_N_FN;
+        const char *by = t.n->kind == DLSH_N_COMMAND && t.n->num.cmd ? t.n->num.cmd->name : NULL;
+        if (again && ((by && !strcmp(by, "seed") && t.n->nkids) || dlsh_is_call_of(t.n, "seed|manual_seed")))
+            return (dl_source){t.file, t.n->span.line};
+    }
+    return (dl_source){NULL, 0};
 }
 
 /* Units, or parts, that were made one by one and began with the same random numbers. Was it found? */
 static int is_seeded_again(dlsh_examination *e, const char *what) {
-    dl_source at;
-    if (!dlsh_each_within(see_seeding, &at)) return 0;
+    const dl_source at = seed_in_loop();
+    if (!at.line) return 0;
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (!strcmp(r->file, at.file) && !dlsh_is_before_loop(at.file, at.line, r->line)) return 0;
     dlsh_found(e, at.file, at.line, "seed once, before all of them",
@@ -128,12 +130,13 @@ static int are_twins(const dl_journal_value *a, const dl_journal_value *b) {
     return fabs(a->gradient - b->gradient) <= 1e-5 * a->gradient;
 }
 
-static int see_copy(void *ctx, const char *file, const dlsh_node *n) {
-    dl_source *c = ctx;
-    const int method = dlsh_is_method(n, "copy") || dlsh_is_method(n, "clone");
-    if (!method && !(n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], "deepcopy"))) return 0;
-    *c = (dl_source){file, n->span.line};
-    return 1;
+/* The first copy that the texts make of something. */
+static dl_source copy_at(dl_source otherwise) {
+    DLSH_EACH_NODE (t)
+        if (dlsh_is_method(t.n, "copy") || dlsh_is_method(t.n, "clone") ||
+            (t.n->kind == DLSH_N_CALL && dlsh_names(t.n->kids[0], "deepcopy")))
+            return (dl_source){t.file, t.n->span.line};
+    return otherwise;
 }
 
 static void look_at_twins(dlsh_examination *e, dlsh_pass p) {
@@ -146,9 +149,9 @@ static void look_at_twins(dlsh_examination *e, dlsh_pass p) {
             dl_tensor *b = dlsh_live_leaf(e, w->leaf, other, sizeof other);
             if (!a || !b || !are_equal(a, b) || !dlsh_is_being_trained(e, a) || !dlsh_is_being_trained(e, b)) continue;
             const dl_source made = dlsh_weight_source(e, &p.at[k]);
-            dl_source c = {made.file, made.line};
-            if (!dlsh_each_node(see_copy, &c) && is_seeded_again(e, dlsh_kept(e, "%s and %s", name, other))) return;
-            if (!dlsh_found(e, c.file, c.line, "make each anew, with random numbers of its own",
+            const dl_source c = copy_at((dl_source){NULL, 0}), at = c.line ? c : made;
+            if (!c.line && is_seeded_again(e, dlsh_kept(e, "%s and %s", name, other))) return;
+            if (!dlsh_found(e, at.file, at.line, "make each anew, with random numbers of its own",
                             "%s and %s began alike and get the same gradient: these parts stay copies of each other\n"
                             "they had the same numbers and gradients of %.3g in the first pass, and are equal still",
                             name, other, v->gradient))

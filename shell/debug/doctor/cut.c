@@ -166,16 +166,10 @@ static dl_tensor *counterpart(const dlsh_examination *e, const dl_tensor *p) {
     return NULL;
 }
 
-static int see_sample(void *ctx, const char *file, const dlsh_node *n) {
-    dl_source *at = ctx;
-    if (strcmp(file, at->file) != 0 || !dlsh_is_method(n, "sample")) return 0;
-    return at->line = n->span.line, 1;
-}
-
 int dlsh_line_of_sample(const char *file) {
-    dl_source drawn = {file, 0};
-    dlsh_each_node(see_sample, &drawn);
-    return drawn.line;
+    DLSH_EACH_BELOW (t, dlsh_text_root(file))
+        if (dlsh_is_method(t.n, "sample")) return t.n->span.line;
+    return 0;
 }
 
 /* Is the distribution that is drawn from made in a statement? */

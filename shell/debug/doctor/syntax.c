@@ -23,21 +23,45 @@ int dlsh_tree_next(dlsh_tree *t) {
     return 0;
 }
 
-static int each(dlsh_see_node *see, dlsh_see_within *see_within, void *ctx) {
+int dlsh_tree_next_of_all(dlsh_tree *t) {
     const dlsh_unit *u;
-    for (int i = 0; (u = dlsh_text_at(i)); i++)
-        DLSH_EACH_BELOW (t, u->root) {
-            int st = see ? see(ctx, u->name, t.n) : see_within(ctx, u->name, t.n, t.within, t.depth);
-            if (st) return st;
-        }
+    while (!t->root || !dlsh_tree_next(t)) {
+        if (!(u = dlsh_text_at(t->text++))) return 0;
+        t->root = u->root, t->file = u->name, t->n = NULL, t->skip = t->depth = 0;
+    }
+    return 1;
+}
+
+int dlsh_tree_in_loop(const dlsh_tree *t) {
+    for (int i = 0; i < t->depth; i++)
+        if (dlsh_is_loop(t->within[i])) return 1;
     return 0;
 }
 
-int dlsh_each_node(dlsh_see_node *see, void *ctx) { return each(see, NULL, ctx); }
-int dlsh_each_within(dlsh_see_within *see, void *ctx) { return each(NULL, see, ctx); }
+int dlsh_each_node(dlsh_see_node *see, void *ctx) {
+    int st = 0;
+    DLSH_EACH_NODE (t)
+        if ((st = see(ctx, t.file, t.n))) break;
+    return st;
+}
+
+int dlsh_each_within(dlsh_see_within *see, void *ctx) {
+    int st = 0;
+    DLSH_EACH_NODE (t)
+        if ((st = see(ctx, t.file, t.n, t.within, t.depth))) break;
+    return st;
+}
 
 int dlsh_is_method(const dlsh_node *n, const char *name) {
     return n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD && !strcmp(n->kids[0]->text, name);
+}
+
+const dlsh_node *dlsh_cut_of_name(const dlsh_node *n, const char *name) {
+    DLSH_EACH_BELOW (t, n) {
+        if (dlsh_is_method(t.n, "detach") && dlsh_names(t.n->kids[0]->kids[0], name)) return t.n;
+        if (t.n->kind == DLSH_N_FIELD && !strcmp(t.n->text, "data") && dlsh_names(t.n->kids[0], name)) return t.n;
+    }
+    return NULL;
 }
 
 int dlsh_is_within(const dlsh_node *const *within, int depth, const char *command) {

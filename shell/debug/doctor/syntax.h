@@ -8,12 +8,18 @@
 enum { DLSH_TREE_DEPTH = 256 };
 typedef struct dlsh_tree {
     const dlsh_node *root, *n; /* n: where the walk is; NULL: before the root */
-    int skip, depth;
+    const char *file;          /* of a walk over all texts */
+    int text, skip, depth;
     const dlsh_node *within[DLSH_TREE_DEPTH]; /* the nodes around n, the innermost last */
     int kid[DLSH_TREE_DEPTH];                 /* the next one of each */
 } dlsh_tree;
 int dlsh_tree_next(dlsh_tree *t); /* 0: it is over */
 #define DLSH_EACH_BELOW(t, of) for (dlsh_tree t = {.root = of}; dlsh_tree_next(&t);)
+/* A walk over the trees of all texts that are kept, t.file is the name of the text. */
+int dlsh_tree_next_of_all(dlsh_tree *t);
+#define DLSH_EACH_NODE(t) for (dlsh_tree t = {.root = NULL}; dlsh_tree_next_of_all(&t);)
+/* Is a loop around the node where the walk is? */
+int dlsh_tree_in_loop(const dlsh_tree *t);
 /* What is below the node where the walk is, is left out. */
 static inline void dlsh_tree_skip(dlsh_tree *t) { t->skip = 1; }
 
@@ -26,6 +32,8 @@ int dlsh_each_within(dlsh_see_within *see, void *ctx);
 
 /* x.NAME(...) */
 int dlsh_is_method(const dlsh_node *n, const char *name);
+/* x.detach() or x.data in an expression; NULL: it has none. */
+const dlsh_node *dlsh_cut_of_name(const dlsh_node *n, const char *name);
 /* Is one of them the command of that name? */
 int dlsh_is_within(const dlsh_node *const *within, int depth, const char *command);
 /* The object of a class that a name stands for; NULL: it is none. */

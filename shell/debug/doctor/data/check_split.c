@@ -414,26 +414,6 @@ static void compare_drawn(dlsh_examination *e, const char *file, const dlsh_trac
                train->base, name, train->name, test->name);
 }
 
-typedef struct calls {
-    dlsh_examination *e;
-    const dlsh_traced *train;
-    int n;
-} calls;
-
-/* A function of the script that a training statement runs, called with other samples. */
-static int see_call(void *ctx, const char *file, const dlsh_node *n) {
-    calls *c = ctx;
-    dlsh_traced some[DLSH_TRACED];
-    const dlsh_node *fn = dlsh_function_called(file, n);
-    int trains = 0;
-    DLSH_EACH_ROW_WHILE (fn && n->nkids > 1, r, c->e, DL_DID_BACKWARD)
-        trains |= !strcmp(r->file, file) && dlsh_comes_from(c->e, file, r->line, fn->span.line);
-    const int m = trains ? dlsh_trace_value(c->e, file, n->kids[1], some) : 0;
-    for (int k = 0; k < m; k++)
-        for (int j = 0; j < c->n; j++) compare_drawn(c->e, file, &c->train[j], &some[k]);
-    return 0;
-}
-
 /* Picks of a training statement beside those of statements that were run without a backward pass. */
 void dlsh_compare_rows(dlsh_examination *e, const char *file, const dlsh_traced *all, int n) {
     DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
@@ -445,6 +425,14 @@ void dlsh_compare_rows(dlsh_examination *e, const char *file, const dlsh_traced 
                 if (some[k].role == DLSH_ROLE_INPUT && all[j].role == DLSH_ROLE_INPUT)
                     compare_rows(e, file, &all[j], &some[k]), compare_drawn(e, file, &all[j], &some[k]);
     }
-    calls c = {e, all, n};
-    dlsh_each_node(see_call, &c);
+    DLSH_EACH_NODE (t) { /* a function that a training statement runs, called with other samples */
+        dlsh_traced some[DLSH_TRACED];
+        const dlsh_node *fn = dlsh_function_called(t.file, t.n);
+        int trains = 0;
+        DLSH_EACH_ROW_WHILE (fn &&t.n->nkids > 1, r, e, DL_DID_BACKWARD)
+            trains |= !strcmp(r->file, t.file) && dlsh_comes_from(e, t.file, r->line, fn->span.line);
+        const int m = trains ? dlsh_trace_value(e, t.file, t.n->kids[1], some) : 0;
+        for (int k = 0; k < m; k++)
+            for (int j = 0; j < n; j++) compare_drawn(e, t.file, &all[j], &some[k]);
+    }
 }

@@ -119,13 +119,13 @@ static int see_turn(void *ctx, const char *file, const dlsh_node *n, const dlsh_
     return 1;
 }
 
-/* transforms="flip", of a trainer, a loader or a data set. */
-static int see_option(void *ctx, const char *file, const dlsh_node *n) {
-    turned_by *t = ctx;
-    if (n->kind != DLSH_N_KWARG || strcmp(n->text, "transforms") != 0 || n->kids[0]->kind != DLSH_N_STR) return 0;
-    if (!n->kids[0]->text || !strstr(n->kids[0]->text, t->name)) return 0;
-    t->file = file, t->line = n->span.line;
-    return 1;
+/* transforms="flip", of a trainer, a loader or a data set; 0: there is none. */
+static int line_of_option(const char *turn) {
+    DLSH_EACH_NODE (t) {
+        const dlsh_node *v = t.n->kind == DLSH_N_KWARG && !strcmp(t.n->text, "transforms") ? t.n->kids[0] : NULL;
+        if (v && v->kind == DLSH_N_STR && v->text && strstr(v->text, turn)) return t.n->span.line;
+    }
+    return 0;
 }
 
 /* The data set of digits or letters among the variables. */
@@ -171,8 +171,7 @@ dl_status dlsh_check_transforms(dlsh_examination *e) {
         return DL_OK;
     }
     dl_source made = dlsh_optimizer_source(dl_trainer_optimizer(e->trainer));
-    turned_by given = {.name = turn};
-    int line = dlsh_each_node(see_option, &given) ? given.line : dlsh_script_line_with(e, made.file, turn);
+    const int given = line_of_option(turn), line = given ? given : dlsh_script_line_with(e, made.file, turn);
     dlsh_finding *f = dlsh_find_at(e, made.file, line ? line : made.line,
                                    "crop and small rotations keep the class; leave this one out");
     if (!f) return DL_OK;

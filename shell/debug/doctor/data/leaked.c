@@ -170,20 +170,15 @@ static const dlsh_node *leaking_part(const dlsh_examination *e, const char *file
     return of_others ? found : NULL;
 }
 
-typedef struct writing {
-    const char *table, *target;
-    const dlsh_node *found;
-} writing;
-
-/* table[:, 5] = target + noise */
-static int see_written(void *ctx, const char *file, const dlsh_node *n) {
-    writing *w = ctx;
-    const dlsh_node *to = n->kind == DLSH_N_ASSIGN && n->nkids == 2 ? n->kids[0] : NULL;
-    if (!to || to->kind != DLSH_N_INDEX || to->nkids < 3 || takes_rows(to) || !dlsh_names(to->kids[0], w->table))
-        return 0;
-    if (!reads(file, n->kids[1], n->span.start, w->target, 0)) return 0;
-    w->found = n;
-    return 1;
+/* table[:, 5] = target + noise; NULL: there is no such statement. */
+static const dlsh_node *written_with(const char *table, const char *target) {
+    DLSH_EACH_NODE (t) {
+        const dlsh_node *to = t.n->kind == DLSH_N_ASSIGN && t.n->nkids == 2 ? t.n->kids[0] : NULL;
+        if (!to || to->kind != DLSH_N_INDEX || to->nkids < 3 || takes_rows(to) || !dlsh_names(to->kids[0], table))
+            continue;
+        if (reads(t.file, t.n->kids[1], t.n->span.start, target, 0)) return t.n;
+    }
+    return NULL;
 }
 
 /* ---------------------------------------------------------------- by the numbers */
@@ -236,11 +231,12 @@ static const dlsh_node *leak_of(const dlsh_examination *e, const char *file, con
     for (int i = 0; i < n; i++) {
         const dlsh_traced *x = &all[i];
         const dlsh_definition d = made_before(file, x->base, INT_MAX);
-        writing w = {x->base, target->base, NULL};
         if (x->role != DLSH_ROLE_INPUT || !strcmp(x->base, target->base) || strcmp(x->picks, target->picks) != 0)
             continue;
         if (d.value && !add_columns(file, d.value, d.at, &p, 0)) add_part(&p, d.value, x->base, d.at);
-        if (y.value && reads(file, y.value, y.at, x->base, 0) && dlsh_each_node(see_written, &w)) return w.found;
+        const dlsh_node *by =
+            y.value && reads(file, y.value, y.at, x->base, 0) ? written_with(x->base, target->base) : NULL;
+        if (by) return by;
     }
     return leaking_part(e, file, &p, target->base);
 }

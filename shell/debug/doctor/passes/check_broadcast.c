@@ -134,20 +134,18 @@ static void look_at_spread(dlsh_examination *e, const dl_journal_row *r) {
 }
 
 /* What is compared, as for an accuracy, is not on the tape: x.argmax(dim=1, keepdim=true) == y, of the text. */
-static int see_comparison(void *ctx, const char *file, const dlsh_node *n) {
-    dlsh_examination *e = ctx;
-    if (n->kind != DLSH_N_BINARY || (n->op != DLSH_OP_EQ && n->op != DLSH_OP_NE)) return 0;
-    for (int i = 0; i < 2; i++) {
-        dlsh_traced used[DLSH_TRACED];
-        if (!keeps_dim(n->kids[i]) || dlsh_trace_value(e, file, n->kids[1 - i], used) < 1) continue;
-        const dl_tensor *y = used[0].whole;
-        if (y && dl_ndim(y) == 1)
-            dlsh_found(e, file, n->span.line, "leave keepdim=true out, or squeeze(-1)",
-                       "[N,1] is compared with [N], which is broadcast to [N,N]: every answer with every target\n"
-                       "keepdim=true leaves a dimension of 1; %s has shape [%ld]",
-                       used[0].base, dl_shape(y)[0]);
-    }
-    return 0;
+static void look_at_comparisons(dlsh_examination *e) {
+    DLSH_EACH_NODE (t)
+        for (int i = 0; t.n->kind == DLSH_N_BINARY && (t.n->op == DLSH_OP_EQ || t.n->op == DLSH_OP_NE) && i < 2; i++) {
+            dlsh_traced used[DLSH_TRACED];
+            if (!keeps_dim(t.n->kids[i]) || dlsh_trace_value(e, t.file, t.n->kids[1 - i], used) < 1) continue;
+            const dl_tensor *y = used[0].whole;
+            if (y && dl_ndim(y) == 1)
+                dlsh_found(e, t.file, t.n->span.line, "leave keepdim=true out, or squeeze(-1)",
+                           "[N,1] is compared with [N], which is broadcast to [N,N]: every answer with every target\n"
+                           "keepdim=true leaves a dimension of 1; %s has shape [%ld]",
+                           used[0].base, dl_shape(y)[0]);
+        }
 }
 
 /* Does a statement that runs a net pick rows of a table of samples in that way? */
@@ -196,7 +194,7 @@ static void look_at_sample_numbers(dlsh_examination *e, const dl_journal_node *n
 
 dl_status dlsh_check_broadcast(dlsh_examination *e) {
     long nodes = 0;
-    dlsh_each_node(see_comparison, e);
+    look_at_comparisons(e);
     dlsh_find_wrong_scores(e);
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         dlsh_pass p = dlsh_pass_of(r, 1);

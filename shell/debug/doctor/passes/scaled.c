@@ -10,21 +10,17 @@
 static int is_gradient(const dlsh_node *n) { return n && n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad"); }
 
 /* p.grad.mul_(k), p.grad.div_(k), p.grad /= k, p.grad *= k, p.grad = p.grad / k */
-static int see_scaled(void *ctx, const char *file, const dlsh_node *n) {
-    dl_source *s = ctx;
-    if (strcmp(file, s->file) != 0) return 0;
-    const int method = (dlsh_is_method(n, "mul_") || dlsh_is_method(n, "div_")) && is_gradient(n->kids[0]->kids[0]);
-    const dlsh_node *to = n->kind == DLSH_N_ASSIGN && n->nkids == 2 ? n->kids[0] : NULL, *v = to ? n->kids[1] : NULL;
-    const int scales = v && v->kind == DLSH_N_BINARY && (v->op == DLSH_OP_MUL || v->op == DLSH_OP_DIV) &&
-                       (is_gradient(v->kids[0]) || is_gradient(v->kids[1]));
-    if (!method && !(is_gradient(to) && (n->op == DLSH_OP_MUL || n->op == DLSH_OP_DIV || scales))) return 0;
-    s->line = n->span.line;
-    return 1;
-}
-
 int dlsh_line_of_scaled_gradients(const char *file) {
-    dl_source s = {file, 0};
-    return dlsh_each_node(see_scaled, &s) ? s.line : 0;
+    DLSH_EACH_BELOW (t, dlsh_text_root(file)) {
+        const dlsh_node *n = t.n, *to = n->kind == DLSH_N_ASSIGN && n->nkids == 2 ? n->kids[0] : NULL;
+        const dlsh_node *v = to ? n->kids[1] : NULL;
+        const int method = (dlsh_is_method(n, "mul_") || dlsh_is_method(n, "div_")) && is_gradient(n->kids[0]->kids[0]);
+        const int scales = v && v->kind == DLSH_N_BINARY && (v->op == DLSH_OP_MUL || v->op == DLSH_OP_DIV) &&
+                           (is_gradient(v->kids[0]) || is_gradient(v->kids[1]));
+        if (method || (is_gradient(to) && (n->op == DLSH_OP_MUL || n->op == DLSH_OP_DIV || scales)))
+            return n->span.line;
+    }
+    return 0;
 }
 
 /* The number that the root of a pass was multiplied by; 1: by none. */

@@ -42,20 +42,17 @@ static int has_classes(const dlsh_examination *e) {
 }
 
 /* m(x).max(dim=1).values == y: numbers of any size against classes. */
-static int see_equal_scores(void *ctx, const char *file, const dlsh_node *n) {
-    dlsh_examination *e = ctx;
-    if (n->kind != DLSH_N_BINARY || (n->op != DLSH_OP_EQ && n->op != DLSH_OP_NE)) return 0;
-    for (int i = 0; i < 2; i++) {
-        const dlsh_node *other = n->kids[1 - i], *call = raw_scores(e, file, n->kids[i]);
-        if (!call || !isnan(dlsh_number_of(e, file, other)) || dlsh_uses_net(e, file, other)) continue;
-        if (!dlsh_found(
-                e, file, n->span.line, "pick the class first: argmax(dim=1), or > 0.5, or > 0",
+static void find_equal_scores(dlsh_examination *e) {
+    DLSH_EACH_NODE (t)
+        for (int i = 0; t.n->kind == DLSH_N_BINARY && (t.n->op == DLSH_OP_EQ || t.n->op == DLSH_OP_NE) && i < 2; i++) {
+            const dlsh_node *other = t.n->kids[1 - i], *call = raw_scores(e, t.file, t.n->kids[i]);
+            if (!call || !isnan(dlsh_number_of(e, t.file, other)) || dlsh_uses_net(e, t.file, other)) continue;
+            dlsh_found(
+                e, t.file, t.n->span.line, "pick the class first: argmax(dim=1), or > 0.5, or > 0",
                 "scores of a net are compared with labels by ==: they are hardly ever equal, whatever it learned\n"
                 "what stands beside == is what the net gives at line %d, or the largest of it, not its place",
-                call->span.line))
-            return 0;
-    }
-    return 0;
+                call->span.line);
+        }
 }
 
 /* ---------------------------------------------------------------- the dimension of classes */
@@ -164,6 +161,6 @@ static int see_pick(void *ctx, const char *file, const dlsh_node *n) {
 }
 
 void dlsh_find_wrong_scores(dlsh_examination *e) {
-    if (has_classes(e)) dlsh_each_node(see_equal_scores, e);
+    if (has_classes(e)) find_equal_scores(e);
     dlsh_each_node(see_pick, e);
 }

@@ -39,18 +39,15 @@ static void look_at_words(dlsh_examination *e, const char *file, const dlsh_node
 }
 
 /* reduce_on_plateau(mode="max"), whose step is given a loss: s.step(val_loss). */
-typedef struct stepping {
-    const char *name, *figure;
-} stepping;
-
-static int see_step(void *ctx, const char *file, const dlsh_node *n) {
-    stepping *s = ctx;
-    (void)file;
-    if (!dlsh_is_method(n, "step") || n->nkids != 2 || !dlsh_names(n->kids[0]->kids[0], s->name)) return 0;
-    const dlsh_node *x = n->kids[1];
-    while (x->kind == DLSH_N_CALL && x->kids[0]->kind == DLSH_N_FIELD) x = x->kids[0]->kids[0];
-    s->figure = x->text;
-    return x->kind == DLSH_N_NAME;
+/* The name of the figure that a schedule is given at its steps; NULL: none has a name. */
+static const char *figure_of_steps(const char *name) {
+    DLSH_EACH_NODE (t) {
+        if (!dlsh_is_method(t.n, "step") || t.n->nkids != 2 || !dlsh_names(t.n->kids[0]->kids[0], name)) continue;
+        const dlsh_node *x = t.n->kids[1];
+        while (x->kind == DLSH_N_CALL && x->kids[0]->kind == DLSH_N_FIELD) x = x->kids[0]->kids[0];
+        if (x->kind == DLSH_N_NAME) return x->text;
+    }
+    return NULL;
 }
 
 static void look_at_schedule(dlsh_examination *e, const char *file, const dlsh_node *n) {
@@ -58,10 +55,10 @@ static void look_at_schedule(dlsh_examination *e, const char *file, const dlsh_n
     const dlsh_node *mode =
         call->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_NAME ? dlsh_argument_of(call, 1000, "mode") : NULL;
     if (!mode || mode->kind != DLSH_N_STR) return;
-    stepping s = {n->kids[0]->text, NULL};
     const int way = !strcmp(mode->text, "max") ? 1 : !strcmp(mode->text, "min") ? -1 : 0;
-    if (!way || !dlsh_each_node(see_step, &s) || direction_of(s.figure) != -way) return;
-    find_turned(e, file, call->span.line, s.figure, way, "the option mode says so");
+    const char *figure = way ? figure_of_steps(n->kids[0]->text) : NULL;
+    if (!figure || direction_of(figure) != -way) return;
+    find_turned(e, file, call->span.line, figure, way, "the option mode says so");
 }
 
 /* ---------------------------------------------------------------- the best one by hand */

@@ -11,30 +11,11 @@
 
 static int is_drawn(const dlsh_node *n) { return dlsh_is_call_of(n, "randn|rand|randn_like|rand_like|normal|uniform"); }
 
-typedef struct fresh {
-    const char *net;
-    int line;
-} fresh;
-
 /* net(randn(...)) */
-static int see_fresh(void *ctx, const char *file, const dlsh_node *n) {
-    fresh *f = ctx;
-    (void)file;
-    if (n->kind != DLSH_N_CALL || n->nkids < 2 || !dlsh_names(n->kids[0], f->net) || !is_drawn(n->kids[1])) return 0;
-    f->line = n->span.line;
-    return 1;
-}
-
-typedef struct uses {
-    const dlsh_examination *e;
-    const char *name, *file;
-    int calls;
-} uses;
-
-static int see_call(void *ctx, const char *file, const dlsh_node *n) {
-    uses *u = ctx;
-    u->calls += n->kind == DLSH_N_CALL && n->nkids > 1 && dlsh_names(n->kids[1], u->name) && !strcmp(file, u->file) &&
-                dlsh_object_of(u->e, file, n->kids[0], &dlsh_net_class);
+static int line_of_fresh(const char *net) {
+    DLSH_EACH_NODE (t)
+        if (t.n->kind == DLSH_N_CALL && t.n->nkids > 1 && dlsh_names(t.n->kids[0], net) && is_drawn(t.n->kids[1]))
+            return t.n->span.line;
     return 0;
 }
 
@@ -55,9 +36,11 @@ static int passes_on(const char *file, const dlsh_node *n, const char *name) {
 /* Does nothing but nets read the name, so that no target was made of it? */
 static int is_for_nets(const dlsh_examination *e, const char *file, const char *name) {
     const dlsh_node *root = dlsh_text_root(file);
-    uses u = {e, name, file, 0};
-    dlsh_each_node(see_call, &u);
-    return dlsh_mentions(root, name) == u.calls + passes_on(file, root, name) + 1;
+    int calls = 0;
+    DLSH_EACH_BELOW (t, root)
+        calls += t.n->kind == DLSH_N_CALL && t.n->nkids > 1 && dlsh_names(t.n->kids[1], name) &&
+                 dlsh_object_of(e, file, t.n->kids[0], &dlsh_net_class);
+    return dlsh_mentions(root, name) == calls + passes_on(file, root, name) + 1;
 }
 
 static void look_at_noise(dlsh_examination *e, const dl_journal_row *r) {
@@ -65,15 +48,16 @@ static void look_at_noise(dlsh_examination *e, const dl_journal_row *r) {
     const dlsh_node *call = dlsh_call_of_net(e, r->file, dlsh_statement_at(r->file, r->line));
     const dlsh_node *x = call && call->kids[1]->kind == DLSH_N_NAME ? call->kids[1] : NULL;
     const dlsh_node *made = dlsh_defined(r->file, x);
-    fresh f = {call ? call->kids[0]->text : NULL, 0};
     if (!is_drawn(made) || !dlsh_is_before_loop(r->file, made->span.line, r->line)) return;
     if (!is_for_nets(e, r->file, x->text)) return;
-    if (!dlsh_each_node(see_fresh, &f) && !dlsh_has_word("z|noise|latent|eps", x->text, strlen(x->text))) return;
+    const char *net = call->kids[0]->text;
+    const int fresh = line_of_fresh(net);
+    if (!fresh && !dlsh_has_word("z|noise|latent|eps", x->text, strlen(x->text))) return;
     dlsh_finding *g = dlsh_find_at(e, r->file, made->span.line, "draw it in the loop, anew for each step");
-    dlsh_cause(g, "%s is drawn once, before the loop: %s learns for these random numbers alone", x->text, f.net);
-    if (f.line)
+    dlsh_cause(g, "%s is drawn once, before the loop: %s learns for these random numbers alone", x->text, net);
+    if (fresh)
         dlsh_evidence(g, "%ld passes (line %d) had the same numbers; line %d gives it new ones", r->count, r->line,
-                      f.line);
+                      fresh);
     else
         dlsh_evidence(g, "%ld passes (line %d) had the same numbers", r->count, r->line);
 }
@@ -104,21 +88,26 @@ static const dlsh_node *switches(const dlsh_node *n, int *on) {
     return n->kind == DLSH_N_ASSIGN ? to->kids[0] : n->kids[0]->kids[0];
 }
 
-static int see_freezing(void *ctx, const char *file, const dlsh_node *n) {
+/* The first statement of the texts that freezes, or may do so, or the last one that does; line 0: none. */
+static dl_source line_of_freezing(int last) {
+    dl_source at = {0};
     int on;
-    if (!switches(n, &on) || on > 0) return 0;
-    *(dl_source *)ctx = (dl_source){file, n->span.line};
-    return 1;
+    DLSH_EACH_NODE (t) {
+        if (!switches(t.n, &on) || on > 0 || (last && on)) continue;
+        at = (dl_source){t.file, t.n->span.line};
+        if (!last) break;
+    }
+    return at;
 }
 
 static void look_at_frozen(dlsh_examination *e, dl_module *m, const char *name) {
     DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
-    dl_source at = {0};
     for (long i = 0; l && i < l->n; i++) {
         const dl_tensor *w = l->entries[i].tensor;
         const char *path = l->entries[i].path;
         if (dl_requires_grad(w) || dl_ndim(w) < 2 || !dlsh_is_as_made(w) || !has_trained_bias(e, l, path)) continue;
-        if (dlsh_each_node(see_freezing, &at))
+        const dl_source at = line_of_freezing(0);
+        if (at.line)
             dlsh_found(
                 e, at.file, at.line, "freeze only what has learned: leave the new layers out of the condition",
                 "%s.%s is frozen with the random numbers that it began with: its layer learns a bias alone\n"
@@ -145,13 +134,6 @@ typedef struct switching {
     dlsh_examination *e;
     dl_source frozen; /* the last statement of the text that freezes */
 } switching;
-
-static int see_last_freezing(void *ctx, const char *file, const dlsh_node *n) {
-    switching *s = ctx;
-    int on;
-    if (switches(n, &on) && !on) s->frozen = (dl_source){file, n->span.line};
-    return 0;
-}
 
 /* if CONDITION { body.requires_grad_(true) } in a loop, and what it names is frozen at the end. */
 static int see_release(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
@@ -206,8 +188,7 @@ static void find_second_stage(dlsh_examination *e, dl_source frozen) {
 }
 
 static void find_never_released(dlsh_examination *e) {
-    switching s = {e, {NULL, 0}};
-    dlsh_each_node(see_last_freezing, &s);
+    switching s = {e, line_of_freezing(1)};
     if (!s.frozen.file) return;
     dlsh_each_within(see_release, &s);
     if (!e->bad) find_second_stage(e, s.frozen);

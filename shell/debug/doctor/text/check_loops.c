@@ -210,23 +210,13 @@ static void look_at_steps(dlsh_examination *e, const char *file, const dlsh_node
 
 /* ---------------------------------------------------------------- a state that is cut off at each time */
 
-/* s.detach() or s.data in an expression. */
-static const dlsh_node *cut_of(const dlsh_node *n, const char *name) {
-    const dlsh_node *found = NULL;
-    if (!n) return NULL;
-    if (dlsh_is_method(n, "detach") && dlsh_names(n->kids[0]->kids[0], name)) return n;
-    if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "data") && dlsh_names(n->kids[0], name)) return n;
-    for (int i = 0; i < n->nkids && !found; i++) found = cut_of(n->kids[i], name);
-    return found;
-}
-
 /* A statement of a loop that makes s anew of an s without history; *carried: one that makes s of what it was. */
 static const dlsh_node *state_cut_in(const dlsh_node *n, const char **name, int *carried) {
     const dlsh_node *found = NULL;
     if (!n || n->kind == DLSH_N_FN) return NULL;
     for (int i = 0; n->kind == DLSH_N_ASSIGN && i < n->nkids - 1; i++) {
         const dlsh_node *to = n->kids[i], *value = n->kids[n->nkids - 1];
-        const dlsh_node *cut = to->kind == DLSH_N_NAME ? cut_of(value, to->text) : NULL;
+        const dlsh_node *cut = to->kind == DLSH_N_NAME ? dlsh_cut_of_name(value, to->text) : NULL;
         if (cut && !found) found = n, *name = to->text, *carried |= cut != value;
     }
     for (int i = 0; i < n->nkids && !found; i++) found = state_cut_in(n->kids[i], name, carried);
@@ -237,7 +227,7 @@ static int carries(const dlsh_node *n, const char *name) {
     if (!n) return 0;
     if (n->kind == DLSH_N_ASSIGN && dlsh_assigns(n, name)) {
         const dlsh_node *value = n->kids[n->nkids - 1];
-        return dlsh_mentions(value, name) && value != cut_of(value, name);
+        return dlsh_mentions(value, name) && value != dlsh_cut_of_name(value, name);
     }
     for (int i = 0; i < n->nkids; i++)
         if (carries(n->kids[i], name)) return 1;
@@ -265,7 +255,7 @@ static int has_loss(const char *file, const dlsh_node *n) {
 static int carries_other(const dlsh_node *n, const dlsh_node *to, const char *name) {
     const dlsh_node *value = n->kids[n->nkids - 1];
     int found = to && to->kind == DLSH_N_NAME && strcmp(to->text, name) != 0 && dlsh_mentions(value, to->text) &&
-                !cut_of(value, to->text);
+                !dlsh_cut_of_name(value, to->text);
     for (int i = 0; to && i < to->nkids - (to == n) && !found; i++) found = carries_other(n, to->kids[i], name);
     return found;
 }

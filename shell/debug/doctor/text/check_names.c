@@ -380,25 +380,24 @@ static int line_of_second_call(const dlsh_node *n, const char *label, int *calls
     return line;
 }
 
-typedef struct neighbours {
-    const dl_module *unused;
-    dl_source at; /* its definition */
-    int line;     /* of the second call of another layer of its kind */
-} neighbours;
-
-static int see_neighbours(void *ctx, const char *file, const dlsh_node *n) {
-    neighbours *b = ctx;
-    const dlsh_node *layers = n->kind == DLSH_N_NET && !strcmp(file, b->at.file) ? n->kids[n->nkids - 1] : NULL;
-    const dlsh_node *forward = layers ? dlsh_forward_of(layers) : NULL;
-    int defines = 0;
-    for (int i = 0; forward && i < layers->nkids; i++) defines |= layers->kids[i]->span.line == b->at.line;
-    for (int i = 0; defines && i < layers->nkids && !b->line; i++) {
-        const dlsh_node *k = layers->kids[i];
-        const int like = k->kind == DLSH_N_LAYER && k->label && k->text && !strcmp(k->text, dl_module_kind(b->unused));
-        int calls = 0;
-        if (like) b->line = line_of_second_call(forward, k->label, &calls);
+/* The second call of another layer of the kind of an unused one, beside its definition; 0: there is none. */
+static int line_of_neighbour(const dl_module *unused, dl_source at) {
+    int line = 0;
+    DLSH_EACH_NODE (t) {
+        const dlsh_node *layers =
+            t.n->kind == DLSH_N_NET && !strcmp(t.file, at.file) ? t.n->kids[t.n->nkids - 1] : NULL;
+        const dlsh_node *forward = layers ? dlsh_forward_of(layers) : NULL;
+        int defines = 0;
+        for (int i = 0; forward && i < layers->nkids; i++) defines |= layers->kids[i]->span.line == at.line;
+        for (int i = 0; defines && i < layers->nkids && !line; i++) {
+            const dlsh_node *k = layers->kids[i];
+            const int like = k->kind == DLSH_N_LAYER && k->label && k->text && !strcmp(k->text, dl_module_kind(unused));
+            int calls = 0;
+            if (like) line = line_of_second_call(forward, k->label, &calls);
+        }
+        if (line) break;
     }
-    return b->line;
+    return line;
 }
 
 /* Layers without weights yet of a net that is trained: these are made as the first input comes. */
@@ -411,8 +410,7 @@ static void find_unused(dlsh_examination *e, const dl_module *m) {
             continue;
         }
         const dl_source at = dlsh_module_source(layer);
-        neighbours b = {layer, at, 0};
-        const int other = at.file && dlsh_each_node(see_neighbours, &b) ? b.line : 0;
+        const int other = at.file ? line_of_neighbour(layer, at) : 0;
         dlsh_found(e, at.file, other ? other : at.line, "call it where its result belongs, or leave it out",
                    "the layer %s is never used: nothing has run it, and it has no weights yet\n"
                    "line %d defines it; the net was trained without it%s",

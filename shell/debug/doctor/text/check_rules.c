@@ -107,17 +107,14 @@ static void look_at_rule(dlsh_examination *e, const char *file, const char *name
     dl_error_clear();
 }
 
-static int see_rule(void *ctx, const char *file, const dlsh_node *n) {
-    dlsh_examination *e = ctx;
-    const dlsh_node *made = n->kind == DLSH_N_ASSIGN && n->nkids == 2 ? n->kids[1] : NULL;
-    if (!made || made->kind != DLSH_N_CALL || !dlsh_names(made->kids[0], "autograd_function")) return 0;
-    const dlsh_value *v = dlsh_value_of(e, file, n->kids[0]);
-    if (v && dlsh_callable(*v)) look_at_rule(e, file, n->kids[0]->text, (subject){.s = e->s, .fn = *v}, made);
-    return 0;
-}
-
 dl_status dlsh_check_rules(dlsh_examination *e) {
     DLSH_SCOPED_GRAD_MODE(1);
-    if (!dl_recording_count() && !dl_recording_get()) dlsh_each_node(see_rule, e);
+    if (dl_recording_count() || dl_recording_get()) return DL_OK;
+    DLSH_EACH_NODE (t) {
+        const dlsh_node *made = t.n->kind == DLSH_N_ASSIGN && t.n->nkids == 2 ? t.n->kids[1] : NULL;
+        if (!made || made->kind != DLSH_N_CALL || !dlsh_names(made->kids[0], "autograd_function")) continue;
+        const dlsh_value *v = dlsh_value_of(e, t.file, t.n->kids[0]);
+        if (v && dlsh_callable(*v)) look_at_rule(e, t.file, t.n->kids[0]->text, (subject){.s = e->s, .fn = *v}, made);
+    }
     return DL_OK;
 }
