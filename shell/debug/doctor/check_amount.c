@@ -66,15 +66,13 @@ static int is_used_behind(const dlsh_examination *e, const void *net) {
 }
 
 /* avg.update_parameters(m, decay=0.9999) */
-static int see_average(void *ctx, const char *file, const dlsh_node *n) {
-    dlsh_examination *e = ctx;
+static void see_average(dlsh_examination *e, const char *file, const dlsh_node *n) {
     long steps = 0;
     const dlsh_node *decay = dlsh_is_method(n, "update_parameters") ? dlsh_argument_of(n, 1, "decay") : NULL;
     dl_module *m = decay ? dlsh_object_of(e, file, n->kids[0]->kids[0], &dlsh_net_class) : NULL;
     DLSH_EACH_ROW_WHILE (m, r, e, DL_DID_STEP) steps = r->count > steps ? r->count : steps;
     if (steps > 3 && is_used_behind(e, m))
         find_behind(e, file, n->span.line, dlsh_number_of(e, file, decay), (double)steps);
-    return 0;
 }
 
 /* ---------------------------------------------------------------- batches of one sample */
@@ -118,7 +116,7 @@ static void look_at_single(dlsh_examination *e, const dl_journal_row *r) {
 
 dl_status dlsh_check_amount(dlsh_examination *e) {
     if (e->trainer) look_at_trainer(e);
-    dlsh_each_node(see_average, e);
+    DLSH_EACH_NODE (t) see_average(e, t.file, t.n);
     DLSH_EACH_ROW (r, e, DL_DID_FORWARD) look_at_single(e, r);
     return DL_OK;
 }

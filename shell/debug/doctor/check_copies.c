@@ -55,9 +55,8 @@ static dlsh_property is_copy(void *ctx, const dlsh_step *at) {
     if (c->of) return DLSH_HAS_FIRST;
     if (n->kind == DLSH_N_NAME || dlsh_function_called(at->file, n)) return at->added ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
     const char *name = by && by->text ? by->text : "";
-    const int makes =
-        by && by->kind == DLSH_N_NAME && dlsh_has_word("param|tensor|deepcopy|as_tensor", name, strlen(name));
-    return makes || (*name && dlsh_has_word(copying, name, strlen(name))) ? DLSH_MAY_HAVE : DLSH_HAS_NOT;
+    const int makes = by && by->kind == DLSH_N_NAME && dlsh_is_word("param|tensor|deepcopy|as_tensor", name);
+    return makes || (*name && dlsh_is_word(copying, name)) ? DLSH_MAY_HAVE : DLSH_HAS_NOT;
 }
 
 static copy copy_of(const dlsh_examination *e, const char *file, const dlsh_node *n) {
@@ -152,8 +151,7 @@ static void find_detached_weight(dlsh_examination *e, const dl_journal_node *n, 
 
 static void look_at_weights(dlsh_examination *e, dlsh_pass p) {
     static const char weighing[] = "matmul|linear|conv2d|bmm|embedding|index_select|gather|einsum|conv1d";
-    for (long i = 0; i < p.n; i++) {
-        const dl_journal_node *n = &p.at[i];
+    DLSH_EACH_OP (n, p) {
         if (!dlsh_op_is(n, weighing) || n->nin < 2) continue;
         for (int k = 0; k < 2; k++) {
             if (!n->in[k].constant || !n->in[k].data || n->in[1 - k].constant || n->in[k].ndim < 2) continue;
@@ -289,8 +287,7 @@ static int is_untouched(dl_module *m, dl_source *made) {
 static int is_set_before(const dlsh_examination *e, dl_module *m) {
     DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
     for (long i = 0; l && i < l->n; i++) {
-        dl_source maker, writer;
-        dlsh_tensor_places(l->entries[i].tensor, &maker, &writer);
+        const dl_source writer = dlsh_writer_of(l->entries[i].tensor);
         if (writer.file && !is_before_training(e, writer.file, writer.line)) return 0;
     }
     return l && l->n;
@@ -351,7 +348,7 @@ static void find_set_back(dlsh_examination *e, const char *file, int line, const
 /* X.parameters() or X.state_dict(): X. */
 static const dlsh_node *owner_of(const dlsh_node *n, const char *names) {
     const dlsh_node *by = n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD ? n->kids[0] : NULL;
-    return by && dlsh_has_word(names, by->text, strlen(by->text)) ? by->kids[0] : NULL;
+    return by && dlsh_is_word(names, by->text) ? by->kids[0] : NULL;
 }
 
 /* What writes to a name in place: p.copy_(t), p.data.copy_(t), p += ..., p[...] = ...; NULL: nothing does. */
@@ -368,21 +365,20 @@ static const dlsh_node *write_to(const dlsh_node *n, const char *name) {
     return NULL;
 }
 
-static int see_set_back(void *ctx, const char *file, const dlsh_node *n) {
+static void see_set_back(dlsh_examination *e, const char *file, const dlsh_node *n) {
     if ((dlsh_is_method(n, "load_state_dict") || dlsh_is_method(n, "load_state")) && n->nkids > 1) {
         const dlsh_node *from = owner_of(n->kids[1], "state_dict|state");
-        if (from) find_set_back(ctx, file, n->span.line, n->kids[0]->kids[0], from);
+        if (from) find_set_back(e, file, n->span.line, n->kids[0]->kids[0], from);
     }
     const dlsh_node *both = n->kind == DLSH_N_FOR && n->nkids > 3 ? n->kids[n->nkids - 2] : NULL;
-    if (!both || both->kind != DLSH_N_CALL || both->nkids < 3 || !dlsh_names(both->kids[0], "zip")) return 0;
+    if (!both || both->kind != DLSH_N_CALL || both->nkids < 3 || !dlsh_names(both->kids[0], "zip")) return;
     for (int k = 0; k < 2; k++) {
         const dlsh_node *to = owner_of(both->kids[1 + k], "parameters"), *name = n->kids[k];
         const dlsh_node *from = owner_of(both->kids[2 - k], "parameters");
         const dlsh_node *by =
             to && from && name->kind == DLSH_N_NAME ? write_to(n->kids[n->nkids - 1], name->text) : NULL;
-        if (by) find_set_back(ctx, file, by->span.line, to, from);
+        if (by) find_set_back(e, file, by->span.line, to, from);
     }
-    return 0;
 }
 
 static void look_at_evaluated(dlsh_examination *e, const dl_journal_row *r) {
@@ -448,11 +444,10 @@ static void look_at_follower(dlsh_examination *e, const dl_journal_row *r) {
 /* Targets that a net gave before the loop, which is brought up to date within and never asked again. */
 static void look_at_stale(dlsh_examination *e, const dl_journal_row *r) {
     const char *name = "";
-    dl_source writer = {0}, maker;
     dl_module *m = r->grad || r->till > training_began(e) ? NULL : dlsh_live_net(e, r->what, &name);
     if (!m || trains_any(e, m) || is_evaluated_after(e, m) || !dlsh_is_trained(e, r)) return;
     DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
-    if (l && l->n) dlsh_tensor_places(l->entries[0].tensor, &maker, &writer);
+    const dl_source writer = l && l->n ? dlsh_writer_of(l->entries[0].tensor) : (dl_source){NULL, 0};
     if (!writer.file || is_before_training(e, writer.file, writer.line)) return;
     dlsh_found(e, r->file, r->line, "compute it in the loop, each time with the net as it is then",
                "the targets are computed once, by %s as it was before the training: they never follow it\n"
@@ -519,56 +514,53 @@ static void find_shared_state(dlsh_examination *e, const char *file, const dlsh_
 }
 
 /* m.load_state_dict(S) with a state that was taken before the training alone. */
-static int see_loaded(void *ctx, const char *file, const dlsh_node *n) {
-    dlsh_examination *e = ctx;
+static void see_loaded(dlsh_examination *e, const char *file, const dlsh_node *n) {
     int line = 0;
-    if (!dlsh_is_method(n, "load_state_dict") && !dlsh_is_method(n, "load_state")) return 0;
+    if (!dlsh_is_method(n, "load_state_dict") && !dlsh_is_method(n, "load_state")) return;
     const dlsh_node *s = n->nkids > 1 ? n->kids[1] : NULL;
     dl_module *m = dlsh_object_of(e, file, n->kids[0]->kids[0], &dlsh_net_class);
     const dlsh_node *made = s && s->kind == DLSH_N_NAME ? made_in(file, s->text, &line) : NULL;
     if (m && made && trains_any(e, m) && is_of_itself(e, file, made, m)) {
         find_shared_state(e, file, n, s->text, line);
-        return 0;
+        return;
     }
     if (!m || !made || !trains_any(e, m) || is_before_training(e, file, n->span.line) ||
         !is_before_training(e, file, line))
-        return 0;
+        return;
     if (made->kind == DLSH_N_NONE ||
         (made->kind == DLSH_N_CALL && made->kids[0]->text && strstr(made->kids[0]->text, "load")))
-        return 0;
+        return;
     dlsh_found(e, file, line, "take it again where the net has become better: s = m.state_dict() there",
                "the state that is loaded after the training was taken before it: what was learned is thrown away\n"
                "%s is set at this line alone, before the first step, and line %d loads it",
                s->text, n->span.line);
-    return 0;
 }
 
 /* best = m, in the branch of a loop: the same net under another name. */
-static int see_alias(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    dlsh_examination *e = ctx;
+static void see_alias(dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *const *within,
+                      int depth) {
     int loop = 0, choice = 0;
-    if (n->kind != DLSH_N_ASSIGN || n->nkids != 2 || n->op || n->kids[0]->kind != DLSH_N_NAME) return 0;
+    if (n->kind != DLSH_N_ASSIGN || n->nkids != 2 || n->op || n->kids[0]->kind != DLSH_N_NAME) return;
     dl_module *m = dlsh_object_of(e, file, n->kids[1], &dlsh_net_class);
     for (int i = 0; i < depth; i++) {
         loop |= dlsh_is_loop(within[i]);
         choice |= loop && within[i]->kind == DLSH_N_IF;
     }
-    if (!m || !choice || !trains_any(e, m)) return 0;
+    if (!m || !choice || !trains_any(e, m)) return;
     dlsh_found(e, file, n->span.line, "keep a copy: best = m.copy()",
                "%s is no copy of %s but the same net: it goes on being trained\n"
                "the line gives the net a second name within the loop; what was best is not kept",
                n->kids[0]->text, n->kids[1]->text);
-    return 0;
 }
 
 dl_status dlsh_check_copies(dlsh_examination *e) {
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) look_at_weights(e, dlsh_pass_of(r, 1));
     dlsh_each_within(see_copied_weight, e);
-    dlsh_each_node(see_set_back, e);
+    DLSH_EACH_NODE (t) see_set_back(e, t.file, t.n);
     DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         look_at_evaluated(e, r), look_at_target(e, r), look_at_follower(e, r), look_at_stale(e, r),
             look_at_own_targets(e, r);
-    dlsh_each_node(see_loaded, e);
-    dlsh_each_within(see_alias, e);
+    DLSH_EACH_NODE (t) see_loaded(e, t.file, t.n);
+    DLSH_EACH_NODE (t) see_alias(e, t.file, t.n, t.within, t.depth);
     return DL_OK;
 }

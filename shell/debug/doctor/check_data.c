@@ -567,7 +567,7 @@ static double pairs_by_chance(const unsigned long *a, long n, const unsigned lon
     return fmax(of_a, of_b) * (double)n * (double)m;
 }
 
-static int by_size(const void *a, const void *b) {
+int dlsh_by_size(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
@@ -578,7 +578,7 @@ static int has_many_values(const dlsh_samples *s) {
     long values = n > 0;
     DLSH_FREED double *v = malloc((size_t)(n + 1) * sizeof *v);
     for (long i = 0; v && i < n; i++) v[i] = s->x[i * s->width];
-    if (v) qsort(v, (size_t)n, sizeof *v, by_size);
+    if (v) qsort(v, (size_t)n, sizeof *v, dlsh_by_size);
     for (long i = 1; v && i < n; i++) values += v[i] > v[i - 1];
     return n > 15 && values > n / 8;
 }
@@ -597,7 +597,7 @@ static dlsh_property makes_rows(void *ctx, const dlsh_step *s) {
     const dlsh_node *loop = ctx, *by = s->n->kind == DLSH_N_CALL ? s->n->kids[0] : NULL;
     const int within = loop && s->n->span.start >= loop->span.start && s->n->span.end <= loop->span.end;
     if (by && by->text && strstr(by->text, "_like")) return DLSH_HAS_NOT;
-    if (by && by->kind == DLSH_N_FIELD && dlsh_has_word(keeping, by->text, strlen(by->text))) return DLSH_MAY_HAVE;
+    if (by && by->kind == DLSH_N_FIELD && dlsh_is_word(keeping, by->text)) return DLSH_MAY_HAVE;
     if (loop && s->n->kind == DLSH_N_NAME && dlsh_is_item_of(loop, s->n->text)) return DLSH_HAS_NOT;
     if (s->n->kind == DLSH_N_INDEX && picks_by_rows(s->n)) return DLSH_MAY_HAVE; /* some of the rows once more */
     if (by || s->n->kind == DLSH_N_INDEX || s->n->kind == DLSH_N_COMPREHENSION)

@@ -75,8 +75,7 @@ static void look_at_stop(dlsh_examination *e, const dl_journal_row *r, const dl_
 /* Does the same op of the layer, or of the line, let a gradient through elsewhere, as at later times of a recurrence?
  */
 static int passes_elsewhere(dlsh_pass p, const dl_journal_node *n) {
-    for (long k = 0; k < p.n; k++) {
-        const dl_journal_node *m = &p.at[k];
+    DLSH_EACH_OP (m, p) {
         if (m == n || strcmp(m->op, n->op) != 0 || m->line != n->line || strcmp(m->layer, n->layer) != 0) continue;
         for (int j = 0; j < m->nin && j < 8; j++)
             if (m->in[j].there && !m->in[j].constant && m->in[j].gradient > 0) return 1;
@@ -200,8 +199,7 @@ static int count_targets(dlsh_pass p) {
  * learned by the layers before it. */
 static void find_cut_head(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
     if (r->count < 30 || count_targets(p) < 2 || dlsh_settled_lower(r, 0.5)) return;
-    for (long k = 0; k < p.n; k++) {
-        const dl_journal_node *n = &p.at[k];
+    DLSH_EACH_OP (n, p) {
         if (!dlsh_node_weight(n, NULL) || !n->in[0].constant || !has_twin(p, &n->in[0])) continue;
         const int line = dlsh_speaks_of(n->layer, "probe|monitor|aux") ? 0 : dlsh_cut_line(e, n->file, n->line);
         if (line)
@@ -525,10 +523,10 @@ static void find_detached(dlsh_examination *e) {
 /* Did a leaf of a pass get a gradient that is not 0, or one that is not known? */
 static int arrives(dlsh_pass p) {
     int any = 0;
-    for (long k = 0; k < p.n; k++)
-        for (int j = 0; j < p.at[k].nin && j < 8; j++) {
-            if (!p.at[k].in[j].leaf) continue;
-            if (p.at[k].in[j].gradient != 0) return 1;
+    DLSH_EACH_OP (m, p)
+        DLSH_EACH_OPERAND (v, m) {
+            if (!v->leaf) continue;
+            if (v->gradient != 0) return 1;
             any = 1;
         }
     return !any;

@@ -28,9 +28,9 @@ static int each_leaf(const dlsh_examination *e, int from, see_leaf *see, void *c
         if (is_aside(e, r)) continue;
         for (int last = from; last < 2; last++) {
             dlsh_pass p = dlsh_pass_of(r, last);
-            for (long k = p.n - 1; k >= 0; k--)
-                for (int j = 0; j < p.at[k].nin && j < 8; j++)
-                    if (p.at[k].in[j].there && p.at[k].in[j].leaf && see(ctx, &p.at[k], &p.at[k].in[j])) return 1;
+            DLSH_EACH_OP_UP (m, p)
+                DLSH_EACH_OPERAND (v, m)
+                    if (v->there && v->leaf && see(ctx, m, v)) return 1;
         }
     }
     return 0;
@@ -126,9 +126,9 @@ static void without_gradients(dlsh_examination *e, const dl_journal_row *step) {
 static double size_of_pass(const dl_journal_row *pass) {
     const dlsh_pass p = dlsh_pass_of(pass, 1);
     double size = 0;
-    for (long i = 0; i < p.n; i++)
-        for (int k = 0; k < p.at[i].nin && k < 8; k++)
-            if (p.at[i].in[k].leaf) size = fmax(size, p.at[i].in[k].gradient);
+    DLSH_EACH_OP (m, p)
+        DLSH_EACH_OPERAND (v, m)
+            if (v->leaf) size = fmax(size, v->gradient);
     return size;
 }
 
@@ -290,8 +290,7 @@ dl_status dlsh_check_zeroing(dlsh_examination *e) {
 
 /* Changed last by the caller's own update, or by the step of an optimizer, which may be gone by now. */
 static int was_updated(const dlsh_examination *e, const dl_tensor *t) {
-    dl_source maker, writer;
-    dlsh_tensor_places(t, &maker, &writer);
+    const dl_source writer = dlsh_writer_of(t);
     DLSH_EACH_ROW (r, e, DL_DID_STEP)
         if (r->line == writer.line && writer.file && !strcmp(r->file, writer.file)) return 1;
     return 0;

@@ -442,8 +442,7 @@ static void find_ignoring(dlsh_examination *e, const dlsh_trial *a, const dlsh_t
     for (long i = a->n - 2; i >= 0 && !next; i--)
         if (i < b->n && dlsh_share_alike(a->result[i], b->result[i]) < 1) next = i + 1;
     for (long i = 0; i < next; i++)
-        weighed |=
-            dlsh_has_word("linear|matmul|conv1d|conv2d|conv3d|embedding", a->calls[i].op, strlen(a->calls[i].op));
+        weighed |= dlsh_is_word("linear|matmul|conv1d|conv2d|conv3d|embedding", a->calls[i].op);
     if (weighed && is_explained(e)) return;
     if (next < a->n) {
         call_layer(&a->calls[next], what, sizeof what);
@@ -477,7 +476,7 @@ static void find_shrunk(dlsh_examination *e, const dlsh_trial *a, dl_tensor *x) 
     if (!dl_dtype_is_float(dl_dtype_of(x)) || dlsh_stats_of(x, &in) || !(in.std > 0.1) || !(in.std < 3)) return;
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (dlsh_settled_lower(r, 0.3)) return;
-    for (long i = 0; i < a->n && dlsh_has_word("to|sub|div|mul|add", a->calls[i].op, strlen(a->calls[i].op)); i++) {
+    for (long i = 0; i < a->n && dlsh_is_word("to|sub|div|mul|add", a->calls[i].op); i++) {
         if (!a->result[i] || dlsh_stats_of(a->result[i], &out)) return;
         if (dl_numel(a->result[i]) != dl_numel(x)) continue; /* a number that is met */
         if (!(out.std < 0.05 * in.std) || out.std == 0) continue;
@@ -570,8 +569,8 @@ static int is_mask(const dlsh_trial *t, long i) {
         for (int k = 0; k < DLSH_TRIAL_OPERANDS && k < t->calls[j].nin; k++) {
             if (t->from[j][k] != i) continue;
             const long other = t->from[j][!k];
-            if (dlsh_has_word(masking, op, strlen(op)) && t->calls[j].nin > 1 && other != DLSH_TRIAL_OTHER) return 1;
-            if (dlsh_has_word(casts, op, strlen(op)) && is_mask(t, j)) return 1;
+            if (dlsh_is_word(masking, op) && t->calls[j].nin > 1 && other != DLSH_TRIAL_OTHER) return 1;
+            if (dlsh_is_word(casts, op) && is_mask(t, j)) return 1;
         }
     }
     return 0;
@@ -594,7 +593,7 @@ int dlsh_find_chosen_by_chance(dlsh_examination *e, dl_source *at) {
     int found = 0;
     for (long i = 0; !st && !found && y && z && dlsh_share_alike(y, z) < 1 && i < a.n && i < b.n; i++) {
         const char *op = a.calls[i].op;
-        found = dlsh_has_word("bernoulli|gt|ge|lt|le", op, strlen(op)) && a.result[i] && b.result[i] &&
+        found = dlsh_is_word("bernoulli|gt|ge|lt|le", op) && a.result[i] && b.result[i] &&
                 dlsh_share_alike(a.result[i], b.result[i]) < 1 && is_mask(&a, i);
         if (found) *at = (dl_source){dlsh_call_file(&a.calls[i]), dlsh_call_line(&a.calls[i])};
     }
@@ -608,8 +607,7 @@ int dlsh_find_chosen_by_chance(dlsh_examination *e, dl_source *at) {
 /* Does a node meet data, which need no gradient, with a parameter? 2: the data are one number again and again. */
 static int meets_data(const dl_journal_node *n) {
     int leaf = 0, data = 0;
-    for (int k = 0; k < n->nin && k < 8; k++) {
-        const dl_journal_value *v = &n->in[k];
+    DLSH_EACH_OPERAND (v, n) {
         if (!v->there) continue;
         leaf |= v->leaf && v->ndim > 0;
         if (!v->constant || !v->ndim || (v->ndim == 1 && v->shape[0] < 2)) continue;

@@ -11,8 +11,6 @@
 
 enum { DEEPEST = 8 };
 
-static int is_word(const char *words, const char *text) { return text && dlsh_has_word(words, text, strlen(text)); }
-
 static const char *callee_of(const dlsh_node *n) { return n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL; }
 
 /* Is there a node in the tree for which see holds? */
@@ -51,7 +49,7 @@ static void find_replaced_weight(dlsh_examination *e, const char *file, const dl
 static int makes_weights(const dlsh_examination *e, const char *file, const dlsh_node *n) {
     const char *by = callee_of(n);
     const dlsh_value *v = dlsh_value_of(e, file, n);
-    if (is_word("param|Parameter", by) || n->kind == DLSH_N_NET) return 1;
+    if (dlsh_is_word("param|Parameter", by) || n->kind == DLSH_N_NET) return 1;
     if (n->kind == DLSH_N_NAME) return v && dlsh_unwrap(*v, &dlsh_net_class) != NULL;
     const dlsh_node *net = by ? dlsh_text_root(file) : NULL;
     for (int i = 0; net && i < net->nkids; i++)
@@ -73,13 +71,14 @@ static void find_repeated_net(dlsh_examination *e, const char *file, const dlsh_
 
 static int is_error_call(const void *ctx, const dlsh_node *n) {
     const char *by = callee_of(n);
-    return (void)ctx, by && (strstr(by, "loss") || strstr(by, "entropy") || is_word("rmse|mae|mse|perplexity", by));
+    return (void)ctx,
+           by && (strstr(by, "loss") || strstr(by, "entropy") || dlsh_is_word("rmse|mae|mse|perplexity", by));
 }
 
 static int is_score_call(const void *ctx, const dlsh_node *n) {
     (void)ctx;
     const char *by = callee_of(n);
-    return is_word("argmax|accuracy|f1_score|auc|r2_score", by) || (by && strstr(by, "acc")) ||
+    return dlsh_is_word("argmax|accuracy|f1_score|auc|r2_score", by) || (by && strstr(by, "acc")) ||
            (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_EQ);
 }
 
@@ -159,7 +158,7 @@ static int mask_kind(const dlsh_examination *e, const char *file, const dlsh_nod
     const dlsh_node *a = n->kids[0], *b = n->kids[1];
     while (a->kind == DLSH_N_INDEX) a = a->kids[0];
     while (b->kind == DLSH_N_INDEX) b = b->kids[0];
-    const int left = is_word("arange", callee_of(a)), right = is_word("arange", callee_of(b));
+    const int left = dlsh_is_word("arange", callee_of(a)), right = dlsh_is_word("arange", callee_of(b));
     if (left == right || (!less && !more) || !are_lengths(e, file, left ? b : a)) return 0;
     return (left ? more : less) ? 1 : -1;
 }
@@ -204,7 +203,7 @@ static void find_turned_mask(dlsh_examination *e, const char *file, const dlsh_n
 
 static int is_activation(const void *ctx, const dlsh_node *n) {
     (void)ctx;
-    return is_word("relu|tanh|sigmoid|gelu|silu|elu|leaky_relu|softplus", callee_of(n));
+    return dlsh_is_word("relu|tanh|sigmoid|gelu|silu|elu|leaky_relu|softplus", callee_of(n));
 }
 
 /* x @ w of a random tensor that nothing can train, beside parameters. */
@@ -215,7 +214,7 @@ static void find_plain_weight(dlsh_examination *e, const char *file, const dlsh_
     const dlsh_node *made = dlsh_defined(file, w);
     if (made && made->kind == DLSH_N_BINARY && made->op == DLSH_OP_MUL)
         made = made->kids[0]->kind == DLSH_N_CALL ? made->kids[0] : made->kids[1];
-    if (!is_word("randn|rand|normal|uniform", callee_of(made))) return;
+    if (!dlsh_is_word("randn|rand|normal|uniform", callee_of(made))) return;
     const dlsh_node *statement = dlsh_statement_at(file, n->span.line);
     if (!dlsh_has_history_at(e, file, n->span.line) && !any_in(statement, is_activation, NULL)) return;
     int used = 0;
@@ -241,7 +240,7 @@ static void find_noise_target(dlsh_examination *e, const char *file, const dlsh_
     const dlsh_node *y = by && (strstr(by, "loss") || strstr(by, "entropy")) ? dlsh_argument_of(n, 1, "target") : NULL;
     const char *made = callee_of(y);
     if (!made || !dlsh_uses_net(e, file, n->kids[1]) ||
-        !is_word("randn|rand|randint|randn_like|rand_like|normal", made))
+        !dlsh_is_word("randn|rand|randint|randn_like|rand_like|normal", made))
         return;
     dlsh_found(e, file, n->span.line, "the targets of the samples",
                "the targets are random numbers, made anew for each pass: there is nothing to learn\n"

@@ -82,7 +82,7 @@ static const dlsh_node *written_by(const dlsh_node *n) {
     if (n->kind == DLSH_N_ASSIGN) return n->nkids == 2 ? n->kids[0] : NULL;
     const int method = n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD && n->nkids > 1;
     const char *by = method ? n->kids[0]->text : "";
-    return dlsh_has_word("add_|sub_|copy_|addcdiv_", by, strlen(by)) ? n->kids[0]->kids[0] : NULL;
+    return dlsh_is_word("add_|sub_|copy_|addcdiv_", by) ? n->kids[0]->kids[0] : NULL;
 }
 
 /* The sign with which a gradient goes into it. */
@@ -119,9 +119,8 @@ static int line_of_number(const char *file, const dlsh_node *n) {
 /* The largest gradient and weight, as roots of mean squares, of the leaves of a pass. */
 static void sizes_of(dlsh_pass p, double *gradient, double *weight) {
     *gradient = *weight = 0;
-    for (long i = 0; i < p.n; i++)
-        for (int k = 0; k < p.at[i].nin && k < 8; k++) {
-            const dl_journal_value *v = &p.at[i].in[k];
+    DLSH_EACH_OP (m, p)
+        DLSH_EACH_OPERAND (v, m) {
             if (!v->there || !v->leaf || !(v->gradient >= *gradient)) continue;
             *gradient = v->gradient, *weight = v->n ? sqrt(v->mean * v->mean + v->std * v->std) : 0;
         }
@@ -212,9 +211,8 @@ int dlsh_find_cut_by_hand(dlsh_examination *e, const dl_journal_row *pass) {
 /* The norm of all gradients of leaves in a pass. */
 static double norm_of(dlsh_pass p) {
     double squares = 0;
-    for (long i = 0; i < p.n; i++)
-        for (int k = 0; k < p.at[i].nin && k < 8; k++) {
-            const dl_journal_value *v = &p.at[i].in[k];
+    DLSH_EACH_OP (m, p)
+        DLSH_EACH_OPERAND (v, m) {
             if (v->there && v->leaf && v->gradient > 0) squares += v->gradient * v->gradient * dlsh_elements_in(v);
         }
     return sqrt(squares);
@@ -254,7 +252,7 @@ static int leaves_domain(const dl_journal_row *pass) {
     const int any = !dl_nan_event_at(1, 0, &event) || !dl_nan_event_at(0, 0, &event);
     dl_error_clear();
     const char *op = event.backward ? event.forward : event.op;
-    return any && dlsh_has_word("sqrt|log|norm|cdist|div|pow|log1p|acos|asin|where", op, strlen(op));
+    return any && dlsh_is_word("sqrt|log|norm|cdist|div|pow|log1p|acos|asin|where", op);
 }
 
 /* The only pass of a training by hand; NULL: there are several, or optimizers step. */
@@ -423,11 +421,11 @@ static dlsh_property is_own(void *ctx, const dlsh_step *at) {
 }
 
 /* w = param(w - rate * g), in the loop of a backward pass. */
-static int see_made_anew(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    dlsh_examination *e = ctx;
+static void see_made_anew(dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *const *within,
+                          int depth) {
     const reader r = {.e = e, .file = file, .target = n->nkids ? n->kids[0] : NULL};
-    if (n->kind != DLSH_N_ASSIGN || n->op || n->nkids != 2 || n->kids[0]->kind != DLSH_N_NAME) return 0;
-    if (!dlsh_mentions(n->kids[1], n->kids[0]->text) || !found_by(r, n->kids[1], is_own)) return 0;
+    if (n->kind != DLSH_N_ASSIGN || n->op || n->nkids != 2 || n->kids[0]->kind != DLSH_N_NAME) return;
+    if (!dlsh_mentions(n->kids[1], n->kids[0]->text) || !found_by(r, n->kids[1], is_own)) return;
     const int sign = sign_of_gradient(&r, n->kids[1], 0);
     int loop = 0;
     for (int i = 0; i < depth; i++) loop |= dlsh_is_loop(within[i]);
@@ -436,7 +434,6 @@ static int see_made_anew(void *ctx, const char *file, const dlsh_node *n, const 
         judge(e, file, n->span.line, sign, pass->count);
         break;
     }
-    return 0;
 }
 
 /* ---------------------------------------------------------------- the gradient of another one, and weights left out */
@@ -453,20 +450,18 @@ static const dlsh_node *taken_from(const dlsh_node *n) {
     return found;
 }
 
-static int see_crossed(void *ctx, const char *file, const dlsh_node *n) {
-    dlsh_examination *e = ctx;
+static void see_crossed(dlsh_examination *e, const char *file, const dlsh_node *n) {
     const dlsh_node *target = written_by(n), *value = target ? n->kids[n->nkids - 1] : NULL;
     const dlsh_node *of = target && target->kind == DLSH_N_NAME ? taken_from(value) : NULL;
-    if (!of || !strcmp(of->text, target->text) || dlsh_speaks_of(target->text, "grad")) return 0;
+    if (!of || !strcmp(of->text, target->text) || dlsh_speaks_of(target->text, "grad")) return;
     const int updates = n->kind == DLSH_N_CALL || n->op || dlsh_mentions(value, target->text);
     const dlsh_value *v = dlsh_value_of(e, file, of), *to = dlsh_value_of(e, file, target);
     const int tensors = v && to && v->type == DLSH_TENSOR && to->type == DLSH_TENSOR;
-    if (!updates || !tensors || !dl_requires_grad(v->as.tensor) || !dlsh_is_as_made(v->as.tensor)) return 0;
+    if (!updates || !tensors || !dl_requires_grad(v->as.tensor) || !dlsh_is_as_made(v->as.tensor)) return;
     dlsh_found(e, file, n->span.line, "give each parameter its own gradient",
                "%s is updated with the gradient of %s\n"
                "the statement takes %s.grad and changes %s; nothing changes %s",
                target->text, of->text, of->text, target->text, of->text);
-    return 0;
 }
 
 /* Is it the first operand of a product, as data are? */
@@ -481,9 +476,8 @@ static void find_left_out(dlsh_examination *e, const dl_journal_row *pass) {
     const dlsh_pass first = dlsh_pass_of(pass, 0), last = dlsh_pass_of(pass, 1);
     char name[120], left[120] = "", written[120] = "";
     dl_source at = {0}, maker;
-    for (long k = 0; k < last.n; k++)
-        for (int i = 0; i < last.at[k].nin && i < 8; i++) {
-            const dl_journal_value *v = &last.at[k].in[i];
+    DLSH_EACH_OP (m, last)
+        DLSH_EACH_OPERAND (v, m) {
             dl_tensor *t = v->there && v->leaf ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
             if (!t || !dl_requires_grad(t) || !dlsh_pass_has(first, t) || is_like_data(last, t)) continue;
             const int made = dlsh_is_as_made(t);
@@ -511,8 +505,10 @@ dl_status dlsh_check_hand_update(dlsh_examination *e) {
             dlsh_was_found(e, "gradients are zeroed", "") || dlsh_was_found(e, "what the loss is given", "");
         if (pass && !known && !dlsh_find_clipped_by_hand(e, pass)) look_at_size(e, &r, n, pass);
     }
-    if (!steps) dlsh_each_within(see_made_anew, e);
-    if (steps) dlsh_each_node(see_crossed, e);
+    if (!steps)
+        DLSH_EACH_NODE (t) see_made_anew(e, t.file, t.n, t.within, t.depth);
+    if (steps)
+        DLSH_EACH_NODE (t) see_crossed(e, t.file, t.n);
     row = steps && !e->bad ? pass_of_updates(e) : NULL;
     if (row && row->count > 3) find_left_out(e, row);
     return DL_OK;

@@ -42,8 +42,8 @@ static int bends(dlsh_pass p) {
 /* How many operands are its result: of several the layer's result counts by itself, too. */
 static int uses_of(dlsh_pass p, const dl_journal_node *n) {
     int uses = 0;
-    for (long i = 0; i < p.n; i++)
-        for (int k = 0; k < p.at[i].nin && k < 8; k++) uses += p.at[i].in[k].there && p.at[i].in[k].from == n->seq;
+    DLSH_EACH_OP (m, p)
+        DLSH_EACH_OPERAND (v, m) uses += v->there && v->from == n->seq;
     return uses;
 }
 

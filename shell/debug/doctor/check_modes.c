@@ -171,8 +171,7 @@ static int is_trained_after(const dlsh_examination *e, const dl_journal_row *pas
 static int is_fixed(const dlsh_examination *e, const dl_journal_row *pass, dl_module *m) {
     DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
     for (long i = 0; l && i < l->n; i++) {
-        dl_source maker, writer;
-        dlsh_tensor_places(l->entries[i].tensor, &maker, &writer);
+        const dl_source writer = dlsh_writer_of(l->entries[i].tensor);
         if (writer.file && !strcmp(writer.file, pass->file) && dlsh_runs_in_loop(pass->file, writer.line, pass->line))
             return 0;
         DLSH_EACH_ROW (step, e, DL_DID_STEP) {

@@ -67,7 +67,7 @@ static int differs_before(const dl_tensor *a, const dl_tensor *b, const dl_tenso
 /* The last call before number `end` of one of these ops; -1: there is none. */
 static long last_of(const dlsh_trial *a, long end, const char *ops) {
     for (long i = end; i >= 0; i--)
-        if (dlsh_has_word(ops, a->calls[i].op, strlen(a->calls[i].op))) return i;
+        if (dlsh_is_word(ops, a->calls[i].op)) return i;
     return -1;
 }
 
@@ -313,8 +313,7 @@ static int is_of_places(const dlsh_examination *e, long rows, long places) {
 static void look_at_padding(dlsh_examination *e, dlsh_pass p, const dl_tensor *x, const padding *pad) {
     char ignored[48];
     snprintf(ignored, sizeof ignored, "ignore_index=%.0f", pad->label);
-    for (long k = 0; k < p.n; k++) {
-        const dl_journal_node *n = &p.at[k];
+    DLSH_EACH_OP (n, p) {
         const long rows = n->in[0].ndim ? n->in[0].shape[0] * (n->in[0].ndim > 2 ? n->in[0].shape[2] : 1) : 0;
         if (!dlsh_op_is(n, "cross_entropy|nll_picked") || n->out.ndim || strstr(n->attrs, ignored)) continue;
         if (leaves_some_out(n)) continue;
@@ -329,8 +328,7 @@ static void look_at_padding(dlsh_examination *e, dlsh_pass p, const dl_tensor *x
 
 /* A mask of 0 and 1 that keeps as many places as the padding has, and not as many as the rest. */
 static void look_at_mask(dlsh_examination *e, dlsh_pass p, const dl_tensor *x, const padding *pad) {
-    for (long k = 0; k < p.n; k++) {
-        const dl_journal_node *n = &p.at[k];
+    DLSH_EACH_OP (n, p) {
         const int m = n->in[0].constant ? 0 : 1;
         const dl_journal_value *v = &n->in[m];
         if (!dlsh_op_is(n, "mul") || !v->there || !v->constant || !v->n || v->low != 0 || v->high != 1) continue;

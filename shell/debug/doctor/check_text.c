@@ -17,15 +17,13 @@ typedef struct scaling {
     int scale, step, unscale; /* lines; 0: not there */
 } scaling;
 
-static int see_scaling(void *ctx, const char *file, const dlsh_node *n) {
-    scaling *s = ctx;
+static void see_scaling(scaling *s, const char *file, const dlsh_node *n) {
     if (n->kind != DLSH_N_CALL || n->kids[0]->kind != DLSH_N_FIELD ||
         !dlsh_object_of(s->e, file, n->kids[0]->kids[0], &dlsh_scaler_class))
-        return 0;
+        return;
     if (dlsh_is_method(n, "scale")) s->file = file, s->scale = n->span.line;
     if (dlsh_is_method(n, "step")) s->step = n->span.line;
     if (dlsh_is_method(n, "unscale_")) s->unscale = n->span.line;
-    return 0;
 }
 
 static void find_never_unscaled(dlsh_examination *e, const scaling *s) {
@@ -53,7 +51,7 @@ static void find_clipped_scaled(dlsh_examination *e, const scaling *s) {
 
 dl_status dlsh_check_scaling(dlsh_examination *e) {
     scaling s = {.e = e};
-    dlsh_each_node(see_scaling, &s);
+    DLSH_EACH_NODE (t) see_scaling(&s, t.file, t.n);
     dlsh_find_clipped_before_scaled(e);
     if (!s.file) return DL_OK;
     find_never_unscaled(e, &s);

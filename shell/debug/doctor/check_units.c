@@ -176,8 +176,7 @@ static int are_classes(dlsh_pass p, const dl_journal_node *n) {
 static void look_at_columns(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     char name[120];
     const dl_journal_value *weight = dlsh_node_weight(n, NULL);
-    for (int j = 0; j < n->nin && j < 8; j++) {
-        const dl_journal_value *v = &n->in[j];
+    DLSH_EACH_OPERAND (v, n) {
         if (v == weight || !v->there || !v->leaf || v->ndim != 2 || v->n < 2 || v->shape[1] < 2) continue;
         dl_tensor *w = v->std <= 1e-6 * fabs(v->mean) ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
         if (!w || dl_ndim(w) != 2 || units_alike(w, 0) || !units_alike(w, 1) || !dlsh_is_being_trained(e, w)) continue;
@@ -192,9 +191,9 @@ static void look_at_columns(dlsh_examination *e, dlsh_pass p, const dl_journal_n
 
 /* Operand j of a node in another pass that is the same leaf; NULL: it has none. */
 static const dl_journal_value *leaf_in(dlsh_pass p, const void *leaf) {
-    for (long k = p.n - 1; k >= 0; k--)
-        for (int j = 0; j < p.at[k].nin && j < 8; j++)
-            if (p.at[k].in[j].there && p.at[k].in[j].leaf == leaf && p.at[k].in[j].units) return &p.at[k].in[j];
+    DLSH_EACH_OP_UP (m, p)
+        DLSH_EACH_OPERAND (v, m)
+            if (v->there && v->leaf == leaf && v->units) return v;
     return NULL;
 }
 
@@ -539,8 +538,7 @@ static const dl_journal_node *repeated(dlsh_pass p, const dl_journal_node **node
 static double flatness(dlsh_pass p, const dl_journal_node *n, long *times) {
     double sum = 0;
     *times = 0;
-    for (long k = 0; k < p.n; k++) {
-        const dl_journal_node *m = &p.at[k];
+    DLSH_EACH_OP (m, p) {
         if (strcmp(m->op, n->op) != 0 || dlsh_node_line(m) != dlsh_node_line(n)) continue;
         const double slope = mean_slope(m) * (dlsh_op_is(m, "sigmoid") ? 0.25 : 1);
         sum -= log(fmax(slope, 1e-6)), ++*times;

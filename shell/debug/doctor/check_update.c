@@ -50,9 +50,9 @@ int dlsh_settled_lower(const dl_journal_row *pass, double share) {
 static double size_of_gradients(const dl_journal_row *pass) {
     dlsh_pass p = pass ? dlsh_pass_of(pass, 1) : (dlsh_pass){0};
     double size = NAN;
-    for (long i = 0; i < p.n; i++)
-        for (int k = 0; k < p.at[i].nin && k < 8; k++)
-            if (p.at[i].in[k].leaf && p.at[i].in[k].gradient >= 0) size = fmax(size, p.at[i].in[k].gradient);
+    DLSH_EACH_OP (m, p)
+        DLSH_EACH_OPERAND (v, m)
+            if (v->leaf && v->gradient >= 0) size = fmax(size, v->gradient);
     return size;
 }
 
@@ -263,9 +263,9 @@ static double size_of(const dl_journal_value *v) { return v->n ? hypot(v->mean, 
 
 /* A weight of a pass; NULL: it is not in it. */
 static const dl_journal_value *weight_in(dlsh_pass p, const void *leaf) {
-    for (long k = p.n - 1; k >= 0; k--)
-        for (int j = 0; j < p.at[k].nin && j < 8; j++)
-            if (p.at[k].in[j].leaf == leaf && p.at[k].in[j].n) return &p.at[k].in[j];
+    DLSH_EACH_OP_UP (m, p)
+        DLSH_EACH_OPERAND (v, m)
+            if (v->leaf == leaf && v->n) return v;
     return NULL;
 }
 
@@ -377,7 +377,7 @@ static int leaves_domain(const steps *s) {
         if (!(s->row->ratio[0] < 1) || dlsh_nan_event_at(0, 0, &event)) return dl_error_clear(), 0;
     }
     const char *op = event.backward ? event.forward : event.op;
-    return dlsh_has_word("sqrt|log|norm|cdist", op, strlen(op));
+    return dlsh_is_word("sqrt|log|norm|cdist", op);
 }
 
 /* Did units die or saturate after the first steps, and was nothing found that they may follow from? */

@@ -2,6 +2,8 @@
  * variables, and at trials on copies. */
 #pragma once
 
+#include <string.h>
+
 #include "debug/doctor/probe.h"
 #include "debug/finding.h"
 
@@ -36,6 +38,10 @@ typedef struct dlsh_examination {
     int nkept, capkept;
 } dlsh_examination;
 
+/* Is a text one of the words, set apart by |? NULL is none. */
+static inline int dlsh_is_word(const char *words, const char *text) {
+    return text && dlsh_has_word(words, text, strlen(text));
+}
 /* A new finding of the check that runs at a place; NULL without memory, or where it was found already. */
 dlsh_finding *dlsh_find_at(dlsh_examination *e, const char *file, int line, const char *remedy);
 /* ... with its cause and its evidence, a newline between both. */
@@ -79,6 +85,12 @@ typedef struct dlsh_node_walk {
     long rows, nodes;
 } dlsh_node_walk;
 const dl_journal_node *dlsh_node_next(const dlsh_examination *e, const char *names, dlsh_node_walk *w);
+/* Loops over the nodes of a pass, from the loss back, or from the oldest one on, and over the operands of a node. */
+#define DLSH_EACH_OP(op_, p) for (const dl_journal_node *op_ = (p).at; op_ && op_ < (p).at + (p).n; op_++)
+#define DLSH_EACH_OP_UP(op_, p)                                                                                        \
+    for (const dl_journal_node *op_ = (p).n > 0 ? (p).at + (p).n - 1 : NULL; op_; op_ = op_ > (p).at ? op_ - 1 : NULL)
+#define DLSH_EACH_OPERAND(v, op_)                                                                                      \
+    for (const dl_journal_value *v = (op_)->in; v < (op_)->in + ((op_)->nin < 8 ? (op_)->nin : 8); v++)
 /* Did a pass go through ops of a line? Data that are made there have no history. */
 int dlsh_has_history_at(const dlsh_examination *e, const char *file, int line);
 /* The node of that number; NULL: none. */
@@ -103,6 +115,11 @@ const char *dlsh_node_file(const dl_journal_node *n);
 int dlsh_node_line(const dl_journal_node *n);
 /* As those of the library, in the text that the prompt's pieces are (text/joined.c). */
 void dlsh_tensor_places(const dl_tensor *t, dl_source *maker, dl_source *writer);
+static inline dl_source dlsh_writer_of(const dl_tensor *t) {
+    dl_source maker, writer;
+    dlsh_tensor_places(t, &maker, &writer);
+    return writer;
+}
 dl_source dlsh_optimizer_source(const dl_optimizer *o);
 dl_source dlsh_module_source(const dl_module *m);
 dl_status dlsh_recorded_at(long i, dl_recorded *out);

@@ -73,7 +73,7 @@ const dl_journal_node *dlsh_pass_node(dlsh_pass p, unsigned long seq) {
     return NULL;
 }
 
-int dlsh_op_is(const dl_journal_node *n, const char *names) { return n && dlsh_has_word(names, n->op, strlen(n->op)); }
+int dlsh_op_is(const dl_journal_node *n, const char *names) { return n && dlsh_is_word(names, n->op); }
 
 static const char views[] =
     "reshape|view|restride|transfer|to|clone|expand|permute|transpose|squeeze|unsqueeze|flatten|"
@@ -86,16 +86,16 @@ const dl_journal_node *dlsh_pass_source(dlsh_pass p, const dl_journal_node *n, i
 }
 
 int dlsh_pass_has(dlsh_pass p, const void *leaf) {
-    for (long k = 0; k < p.n; k++)
-        for (int i = 0; i < p.at[k].nin && i < 8; i++)
-            if (p.at[k].in[i].leaf == leaf) return 1;
+    DLSH_EACH_OP (m, p)
+        DLSH_EACH_OPERAND (v, m)
+            if (v->leaf == leaf) return 1;
     return 0;
 }
 
 const dl_journal_node *dlsh_pass_user(dlsh_pass p, const dl_journal_node *n) {
-    for (long i = p.n - 1; i >= 0; i--)
-        for (int k = 0; k < p.at[i].nin && k < 8; k++)
-            if (p.at[i].in[k].there && p.at[i].in[k].from == n->seq) return &p.at[i];
+    DLSH_EACH_OP_UP (m, p)
+        DLSH_EACH_OPERAND (v, m)
+            if (v->there && v->from == n->seq) return m;
     return NULL;
 }
 

@@ -99,8 +99,7 @@ static int gather(dlsh_samples *s, dl_dataset *d, dl_split split, const long *or
 
 /* Where a tensor was written in place; 0: never, or in another file. */
 static int written_at(const dl_tensor *t, const char *file) {
-    dl_source maker, writer;
-    dlsh_tensor_places(t, &maker, &writer);
+    const dl_source writer = dlsh_writer_of(t);
     return dl_tensor_version(t) && writer.file && !strcmp(writer.file, file) ? writer.line : 0;
 }
 
@@ -639,8 +638,7 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
 /* ---------------------------------------------------------------- a metric's */
 
 /* The rows of an accuracy: m(xt).argmax(dim=1) == y[:100]. */
-static int see_metric(void *ctx, const char *file, const dlsh_node *n) {
-    dlsh_examination *e = ctx;
+static void see_metric(dlsh_examination *e, const char *file, const dlsh_node *n) {
     for (int i = 0; i < 2 && n->kind == DLSH_N_BINARY && n->op == DLSH_OP_EQ; i++) {
         const dlsh_node *said = n->kids[i], *labels = n->kids[1 - i];
         for (int k = 0; k < 3 && said && said->kind == DLSH_N_NAME; k++) said = dlsh_defined(file, said);
@@ -655,7 +653,6 @@ static int see_metric(void *ctx, const char *file, const dlsh_node *n) {
         dlsh_compare_traced(e, all, both);
         for (int k = before; k < e->nfindings; k++) e->findings[k].line = n->span.line;
     }
-    return 0;
 }
 
 dl_status dlsh_check_data(dlsh_examination *e) {
@@ -673,7 +670,8 @@ dl_status dlsh_check_data(dlsh_examination *e) {
     }
     find_written_in_evaluation(e);
     dlsh_find_scaled_on_the_way(e);
-    if (!dlsh_was_found(e, e->check, "labels do not belong")) dlsh_each_node(see_metric, e);
+    if (!dlsh_was_found(e, e->check, "labels do not belong"))
+        DLSH_EACH_NODE (t) see_metric(e, t.file, t.n);
     dl_error_clear();
     return DL_OK;
 }

@@ -26,6 +26,8 @@ typedef struct dlsh_samples {
 enum { DLSH_COLUMNS = 48 };
 
 void dlsh_samples_free(dlsh_samples *s);
+/* For qsort: doubles by rising size, or what begins with one. */
+int dlsh_by_size(const void *a, const void *b);
 /* Of the numbers of a column that are finite; none: NaN for the deviation. */
 typedef struct dlsh_spread {
     double mean, std;

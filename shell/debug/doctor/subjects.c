@@ -115,7 +115,7 @@ typedef struct made {
 
 static const dlsh_node *call_in(const dlsh_node *n, const char *names) {
     const dlsh_node *found = NULL, *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
-    if (by && by->text && by->kind == DLSH_N_NAME && dlsh_has_word(names, by->text, strlen(by->text))) return n;
+    if (by && by->text && by->kind == DLSH_N_NAME && dlsh_is_word(names, by->text)) return n;
     for (int i = 0; n && i < n->nkids && !found; i++) found = call_in(n->kids[i], names);
     return found;
 }
@@ -158,21 +158,19 @@ dl_source dlsh_constant_in_net(const char *path, dl_source otherwise) {
 }
 
 /* Does a statement before the training give what has that name its numbers in place? W.copy_(...), m.W[:] = ... */
-static int see_set(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static void see_set(made *m, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     static const char setting[] =
         "copy_|fill_|normal_|uniform_|mul_|div_|constant_|trunc_normal_|xavier_uniform_|kaiming_";
-    made *m = ctx;
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL, *to = NULL;
-    if (by && by->kind == DLSH_N_FIELD && dlsh_has_word(setting, by->text, strlen(by->text))) to = by->kids[0];
+    if (by && by->kind == DLSH_N_FIELD && dlsh_is_word(setting, by->text)) to = by->kids[0];
     if (n->kind == DLSH_N_ASSIGN && (n->op || n->kids[0]->kind == DLSH_N_INDEX)) to = n->kids[0];
     while (to && (to->kind == DLSH_N_INDEX || (to->kind == DLSH_N_FIELD && !strcmp(to->text, "data"))))
         to = to->kids[0];
     const char *name = to && (to->kind == DLSH_N_FIELD || to->kind == DLSH_N_NAME) ? to->text : NULL;
-    if (!name || strcmp(name, m->part ? m->part : m->name) != 0 || !dlsh_is_within(within, depth, "no_grad")) return 0;
+    if (!name || strcmp(name, m->part ? m->part : m->name) != 0 || !dlsh_is_within(within, depth, "no_grad")) return;
     DLSH_EACH_ROW (r, m->e, DL_DID_BACKWARD)
-        if (!strcmp(r->file, file) && !dlsh_is_before_loop(file, n->span.line, r->line)) return 0;
+        if (!strcmp(r->file, file) && !dlsh_is_before_loop(file, n->span.line, r->line)) return;
     m->at = (dl_source){file, n->span.line}, m->count++;
-    return 0;
 }
 
 dl_source dlsh_leaf_source(const dlsh_examination *e, const dl_journal_value *v, dl_source otherwise) {
@@ -186,7 +184,8 @@ dl_source dlsh_leaf_source(const dlsh_examination *e, const dl_journal_value *v,
     if (m.name && strrchr(m.name, '.')) m.part = strrchr(m.name, '.') + 1;
     made set = {.name = m.name, .part = m.part, .e = e};
     if (m.name) dlsh_each_node(see_made, &m); /* memory is made anew by updates */
-    if (m.name) dlsh_each_within(see_set, &set);
+    if (m.name)
+        DLSH_EACH_NODE (t) see_set(&set, t.file, t.n, t.within, t.depth);
     return set.count ? set.at : m.count == 1 ? m.at : maker;
 }
 

@@ -191,7 +191,7 @@ static const dlsh_node *kept(const tracer *t, const dlsh_node *n, dlsh_traced *t
     const dlsh_node *of = method ? callee->kids[0] : n->nkids > 1 ? n->kids[1] : NULL;
     if (!named || !of) return NULL;
     int picks = pick_by_call(t, n, to);
-    return picks || dlsh_has_word(casts, callee->text, strlen(callee->text)) ? of : NULL;
+    return picks || dlsh_is_word(casts, callee->text) ? of : NULL;
 }
 
 /* A number, or figures that are taken of all rows: y.mean(), std + 1e-6, or a name of that. */
@@ -374,7 +374,7 @@ static void follow_call(tracer *t, const dlsh_node *n, dlsh_traced so_far, int b
     static const char forms[] = "len|size|numel|dim|zeros_like|ones_like|full_like|rand_like|randn_like|empty_like";
     const dlsh_node *callee = n->kids[0];
     int net = is_net_or_function(t, callee), loss = is_loss(callee);
-    if (callee->text && dlsh_has_word(forms, callee->text, strlen(callee->text))) return; /* none of its numbers */
+    if (dlsh_is_word(forms, callee->text)) return; /* none of its numbers */
     pick_by_call(t, n, &so_far);
     if (callee->kind == DLSH_N_FIELD) follow(t, callee->kids[0], so_far, before, depth);
     const int data = dlsh_names(callee, "dataset");
@@ -402,7 +402,7 @@ static void follow(tracer *t, const dlsh_node *n, dlsh_traced so_far, int before
         follow(t, n->kids[0], so_far, before, depth);
         return;
     case DLSH_N_FIELD:
-        if (dlsh_has_word("shape|ndim|dtype|device", n->text, strlen(n->text))) return;
+        if (dlsh_is_word("shape|ndim|dtype|device", n->text)) return;
         follow(t, n->kids[0], so_far, before, depth);
         return;
     case DLSH_N_FN: return;

@@ -48,11 +48,6 @@ static int place(points *p, const dlsh_samples *s, long most, const double *mean
     return p->x != NULL;
 }
 
-static int by_size(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* How often a row's nearest ones are set apart from the rest. */
 typedef struct apart {
     long some, clear; /* rows with a gap of a factor of 3, of 8 */
@@ -81,7 +76,7 @@ static int compare(const points *train, const points *test, apart *a) {
             }
             d[k] = sqrt(sum);
         }
-        qsort(d, (size_t)train->n, sizeof *d, by_size);
+        qsort(d, (size_t)train->n, sizeof *d, dlsh_by_size);
         look_at_distances(d, train->n, a);
     }
     free(d);

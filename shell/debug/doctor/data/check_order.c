@@ -34,7 +34,7 @@ static int is_same(const dl_tensor *a, const dl_tensor *b) {
 /* The op whose result is the same although an operand has another order. */
 static const dl_recorded *pooling(const dlsh_trial *a, const dlsh_trial *b) {
     for (long i = 0; i < a->n && i < b->n; i++) {
-        if (!dlsh_has_word("mean|sum|amax|amin|max|logsumexp", a->calls[i].op, strlen(a->calls[i].op))) continue;
+        if (!dlsh_is_word("mean|sum|amax|amin|max|logsumexp", a->calls[i].op)) continue;
         const long from = a->from[i][0];
         if (from < 0 || !a->result[i] || !b->result[i] || !is_same(a->result[i], b->result[i])) continue;
         if (!is_same(a->result[from], b->result[from])) return &a->calls[i];

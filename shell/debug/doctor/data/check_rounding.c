@@ -15,13 +15,11 @@ static const char rounding[] = "long|int|short|u8|uint8|round|floor|ceil|trunc|f
 /* What makes whole numbers on purpose, or other numbers. */
 static const char making[] = "one_hot|eye|zeros|ones|arange|range|randint|randperm|bucketize|argsort|argmax|embedding";
 
-static int is_word(const char *words, const char *text) { return text && dlsh_has_word(words, text, strlen(text)); }
-
 /* x.to(i64), x.to(u8) */
 static int casts_to_whole(const dlsh_node *call) {
     const dlsh_node *to = call->nkids > 1 ? call->kids[1] : NULL;
     if (to && to->kind == DLSH_N_KWARG) to = to->kids[0];
-    return dlsh_is_method(call, "to") && to && is_word("i64|i32|i16|i8|u8|int64|int32|uint8|long|int", to->text);
+    return dlsh_is_method(call, "to") && to && dlsh_is_word("i64|i32|i16|i8|u8|int64|int32|uint8|long|int", to->text);
 }
 
 /* a > b, (a > b) & (c > d): true or false, of which a cast loses nothing */
@@ -37,8 +35,8 @@ static dlsh_property rounds(void *ctx, const dlsh_step *s) {
     const dlsh_value *v = by ? dlsh_value_of(ctx, s->file, by) : NULL;
     if (is_condition(by && by->kind == DLSH_N_FIELD ? by->kids[0] : n)) return DLSH_HAS_NOT;
     if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_FLOORDIV) return DLSH_HAS_FIRST;
-    if (by && (is_word(making, by->text) || (v && dlsh_unwrap(*v, &dlsh_net_class)))) return DLSH_HAS_NOT;
-    return by && (casts_to_whole(n) || is_word(rounding, by->text)) ? DLSH_HAS : DLSH_MAY_HAVE;
+    if (by && (dlsh_is_word(making, by->text) || (v && dlsh_unwrap(*v, &dlsh_net_class)))) return DLSH_HAS_NOT;
+    return by && (casts_to_whole(n) || dlsh_is_word(rounding, by->text)) ? DLSH_HAS : DLSH_MAY_HAVE;
 }
 
 /* The call or // through which the values of an expression went; NULL: none. */
@@ -48,10 +46,6 @@ static const dlsh_node *rounded(const dlsh_examination *e, const char *file, con
 
 /* ---------------------------------------------------------------- what is left */
 
-static int by_value(const void *a, const void *b) {
-    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
-}
-
 /* How many different values some of the elements have. */
 static long distinct(const dl_tensor *t) {
     const long n = dl_numel(t), each = n / LOOKED + 1;
@@ -59,7 +53,7 @@ static long distinct(const dl_tensor *t) {
     long k = 0, different = 0;
     if (!v || dl_read_f64(t, v)) return dl_error_clear(), n;
     for (long i = 0; i < n; i += each) v[k++] = v[i];
-    qsort(v, (size_t)k, sizeof *v, by_value);
+    qsort(v, (size_t)k, sizeof *v, dlsh_by_size);
     for (long i = 0; i < k; i++) different += !i || v[i] != v[i - 1];
     return different;
 }

@@ -110,9 +110,7 @@ static int see_turn(void *ctx, const char *file, const dlsh_node *n, const dlsh_
     turned_by *t = ctx;
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
     const char *name = by ? by->text : NULL;
-    if (!name || is_once(within, depth) ||
-        !dlsh_has_word("flip|hflip|vflip|fliplr|flipud|rot90|rotate", name, strlen(name)))
-        return 0;
+    if (!name || is_once(within, depth) || !dlsh_is_word("flip|hflip|vflip|fliplr|flipud|rot90|rotate", name)) return 0;
     if (!strcmp(name, "flip") && !(n->nkids > 1 && is_of_picture(n->kids[n->nkids - 1]))) return 0;
     if (is_for_all(t->e, file, n, within, depth)) return 0;
     *t = (turned_by){t->e, file, name, n->span.line};

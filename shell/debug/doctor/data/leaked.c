@@ -117,7 +117,7 @@ static int reads(const char *file, const dlsh_node *n, int before, const char *n
         return d.value && reads(file, d.value, d.at, name, depth + 1);
     }
     if (n->kind == DLSH_N_INDEX && takes_rows(n)) return 0;
-    if (n->kind == DLSH_N_FIELD && dlsh_has_word("shape|ndim|dtype", n->text, strlen(n->text))) return 0;
+    if (n->kind == DLSH_N_FIELD && dlsh_is_word("shape|ndim|dtype", n->text)) return 0;
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
     if (dlsh_is_call_of(n, moving)) return 0;
     for (int i = by && by->kind == DLSH_N_NAME; i < n->nkids; i++)
@@ -183,15 +183,10 @@ static const dlsh_node *written_with(const char *table, const char *target) {
 
 /* ---------------------------------------------------------------- by the numbers */
 
-typedef struct ranked {
+typedef struct ranked { /* to be sorted by x, its first member */
     double x;
     long at;
 } ranked;
-
-static int by_value(const void *a, const void *b) {
-    const double x = ((const ranked *)a)->x, y = ((const ranked *)b)->x;
-    return (x > y) - (x < y);
-}
 
 /* How well the labels of samples agree with those of the nearest ones in one column: 0 as by chance, 1 always. */
 static double told_by(const dlsh_samples *s, long c) {
@@ -200,7 +195,7 @@ static double told_by(const dlsh_samples *s, long c) {
     DLSH_FREED double *own = malloc((size_t)s->n * sizeof *own), *near = malloc((size_t)s->n * sizeof *near);
     if (!r || !own || !near) return 0;
     for (long i = 0; i < s->n; i++) r[i] = (ranked){s->x[i * s->width + c], i};
-    qsort(r, (size_t)s->n, sizeof *r, by_value);
+    qsort(r, (size_t)s->n, sizeof *r, dlsh_by_size);
     for (long i = 0; i < s->n; i++) {
         const int down = i == s->n - 1 || (i && r[i].x - r[i - 1].x < r[i + 1].x - r[i].x);
         own[i] = s->y[r[i].at], near[i] = s->y[r[down ? i - 1 : i + 1].at];

@@ -89,8 +89,7 @@ static int keeps_dim(const dlsh_node *n) {
     static const char picking[] = "argmax|argmin|max|min|round|sum|mean|any|all";
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL,
                     *keep = by ? dlsh_argument_of(n, 99, "keepdim") : NULL;
-    return keep && keep->kind == DLSH_N_BOOL && keep->num.i && by->text &&
-           dlsh_has_word(picking, by->text, strlen(by->text));
+    return keep && keep->kind == DLSH_N_BOOL && keep->num.i && by->text && dlsh_is_word(picking, by->text);
 }
 
 /* The call with keepdim=true that made one of the names of an expression; NULL: none did. */

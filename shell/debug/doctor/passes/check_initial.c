@@ -139,8 +139,7 @@ const char dlsh_fixed_remedy[] =
 const dl_journal_node *dlsh_fixed_gain(dlsh_pass p, double *gain, long *times) {
     const dl_journal_node *found = NULL;
     *times = 0;
-    for (long i = p.n - 1; i >= 0; i--) {
-        const dl_journal_node *n = &p.at[i];
+    DLSH_EACH_OP_UP (n, p) {
         const dl_journal_value *a = &n->in[0];
         if (strstr(n->op, "norm")) return NULL;
         if (!dlsh_op_is(n, "matmul|bmm") || !a->constant || !a->n || a->ndim < 2 || a->low < 0) continue;

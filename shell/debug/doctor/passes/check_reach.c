@@ -91,8 +91,7 @@ static int computes_with(const dlsh_node *n, const char *name) {
     if (!n) return 0;
     if (dlsh_names(n, name)) return 1;
     const char *by = n->kind == DLSH_N_CALL ? n->kids[0]->text : n->kind == DLSH_N_FIELD ? n->text : NULL;
-    if (by && (strstr(by, "_like") || dlsh_has_word("shape|ndim|dtype|device|size|numel|len", by, strlen(by))))
-        return 0;
+    if (by && (strstr(by, "_like") || dlsh_is_word("shape|ndim|dtype|device|size|numel|len", by))) return 0;
     for (int i = 0; i < n->nkids; i++)
         if (computes_with(n->kids[i], name)) return 1;
     return 0;

@@ -147,8 +147,7 @@ static int has_all(const way *a, const way *b) {
 static int has_other_terms(dlsh_pass p) {
     static const char ops[] = "cross_entropy|logit_loss|probability_loss|nll_picked|logsumexp|log_softmax|softmax|var|"
                               "std|log|divergence|log_divergence|exp|where_margin|inverse|det";
-    for (long k = 0; k < p.n; k++) {
-        const dl_journal_node *n = &p.at[k];
+    DLSH_EACH_OP (n, p) {
         if (dlsh_op_is(n, ops)) return 1;
         if (dlsh_op_is(n, "sub|huber_difference") && n->in[0].constant != n->in[1].constant && n->out.ndim) return 1;
         if (dlsh_op_is(n, "relu|clamp|maximum") && n->out.ndim < 2 && !*n->layer && !strstr(n->attrs, "1e-")) return 1;
@@ -209,8 +208,7 @@ static void look_at_same_net(dlsh_examination *e, const dl_journal_row *r, dlsh_
 static const char casts[] = "to|clone|contiguous|reshape|view|float|detach|squeeze|unsqueeze|flatten|double";
 
 static const dlsh_node *bare(const dlsh_node *n) {
-    while (n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD &&
-           dlsh_has_word(casts, n->kids[0]->text, strlen(n->kids[0]->text)))
+    while (n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD && dlsh_is_word(casts, n->kids[0]->text))
         n = n->kids[0]->kids[0];
     return n;
 }
@@ -236,7 +234,7 @@ static const dlsh_node *clean_of(const char *file, const dlsh_node *made) {
         const int call = made && made->kind == DLSH_N_CALL && made->nkids > 1 && made->kids[0]->kind == DLSH_N_NAME;
         const dlsh_node *fn = call ? dlsh_function_of(file, made->kids[0]->text) : NULL;
         const char *by = call ? made->kids[0]->text : "";
-        const int spoils = fn ? is_random(fn) : dlsh_has_word("dropout|where|masked_fill", by, strlen(by));
+        const int spoils = fn ? is_random(fn) : dlsh_is_word("dropout|where|masked_fill", by);
         if (!spoils || (!fn && strcmp(by, "dropout") != 0 && !is_random(made))) return NULL;
         for (int i = 1; i < made->nkids; i++)
             if (is_data(made->kids[i]) && made->kids[i]->kind != DLSH_N_KWARG && !is_random(made->kids[i]))
@@ -301,17 +299,16 @@ static void look_at_noise_within(dlsh_examination *e, const char *file, const dl
                target->text, n->span.line);
 }
 
-static int see_loss(void *ctx, const char *file, const dlsh_node *n) {
+static void see_loss(dlsh_examination *e, const char *file, const dlsh_node *n) {
     const char *by = n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
     if (by && n->nkids > 2 && (strstr(by, "loss") || strstr(by, "entropy")) && n->kids[2]->kind != DLSH_N_KWARG)
-        look_at_spoiled(ctx, file, n, n->kids[1], n->kids[2]), look_at_noise_within(ctx, file, n, n->kids[2]);
+        look_at_spoiled(e, file, n, n->kids[1], n->kids[2]), look_at_noise_within(e, file, n, n->kids[2]);
     if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_SUB) {
         for (int k = 0; k < 2; k++) {
-            look_at_spoiled(ctx, file, n, n->kids[k], n->kids[!k]);
-            if (dlsh_uses_net(ctx, file, n->kids[k])) look_at_noise_within(ctx, file, n, n->kids[!k]);
+            look_at_spoiled(e, file, n, n->kids[k], n->kids[!k]);
+            if (dlsh_uses_net(e, file, n->kids[k])) look_at_noise_within(e, file, n, n->kids[!k]);
         }
     }
-    return 0;
 }
 
 /* ---------------------------------------------------------------- rows of targets that are all alike */
@@ -377,6 +374,7 @@ dl_status dlsh_check_targets(dlsh_examination *e) {
         find_same_rows(e, r, p);
         seen++;
     }
-    if (seen) dlsh_each_node(see_loss, e);
+    if (seen)
+        DLSH_EACH_NODE (t) see_loss(e, t.file, t.n);
     return DL_OK;
 }

@@ -16,9 +16,9 @@ static int takes_steps(const dlsh_examination *e, const dl_optimizer *o) {
 static int reaches(const dl_journal_row *r, const dl_optimizer *o) {
     for (int last = 0; last < 2; last++) {
         const dlsh_pass p = dlsh_pass_of(r, last);
-        for (long i = 0; i < p.n; i++)
-            for (int k = 0; k < p.at[i].nin && k < 8; k++)
-                if (p.at[i].in[k].leaf && dlsh_optimizer_has(o, p.at[i].in[k].leaf)) return 1;
+        DLSH_EACH_OP (m, p)
+            DLSH_EACH_OPERAND (v, m)
+                if (v->leaf && dlsh_optimizer_has(o, v->leaf)) return 1;
     }
     return 0;
 }

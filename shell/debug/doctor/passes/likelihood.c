@@ -76,13 +76,11 @@ static const dl_journal_node *weighed_error(dlsh_pass p, const dl_journal_node *
 }
 
 int dlsh_find_variance_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
-    for (long i = 0; i < p.n; i++) {
-        const dl_journal_node *x = &p.at[i];
+    DLSH_EACH_OP (x, p) {
         const dl_journal_node *v = dlsh_op_is(x, "exp") ? dlsh_pass_source(p, x, 0) : NULL;
         const dl_journal_node *product = v ? weighed_error(p, x) : NULL;
         if (!product || dlsh_op_is(v, "neg") || sign_in_root(p, product) <= 0) continue;
-        for (long k = 0; k < p.n; k++) {
-            const dl_journal_node *sum = &p.at[k];
+        DLSH_EACH_OP (sum, p) {
             if (!dlsh_op_is(sum, "add") || (dlsh_pass_source(p, sum, 0) != v && dlsh_pass_source(p, sum, 1) != v))
                 continue;
             if (sign_in_root(p, sum) <= 0) continue;

@@ -43,7 +43,7 @@ static int makes_parameters(const char *file, int line) {
 static int see_gradient(void *ctx, const char *file, const dlsh_node *n) {
     static const char taking[] = "grad|vjp|jvp|jacobian|hessian|value_and_grad|grad_and_value";
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : n->kind == DLSH_N_FIELD ? n : NULL;
-    return by && by->text && !strcmp(file, ctx) && dlsh_has_word(taking, by->text, strlen(by->text));
+    return by && by->text && !strcmp(file, ctx) && dlsh_is_word(taking, by->text);
 }
 
 /* Is every optimizer that took steps still there? Then no training of an inner loop, with parameters of its own, has

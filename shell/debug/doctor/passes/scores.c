@@ -29,7 +29,7 @@ static const dlsh_node *raw_scores(const dlsh_examination *e, const char *file, 
             const dlsh_definition d = root ? dlsh_define(root, n->text, n->span.start) : (dlsh_definition){0};
             n = d.value && !d.each && !d.param && d.item <= 0 ? d.value : NULL;
         } else {
-            if (!by || !by->text || !dlsh_has_word(keeping, by->text, strlen(by->text))) return NULL;
+            if (!by || !by->text || !dlsh_is_word(keeping, by->text)) return NULL;
             n = by->kind == DLSH_N_FIELD ? by->kids[0] : n->nkids > 1 ? n->kids[1] : NULL;
         }
     }
@@ -117,7 +117,7 @@ static const dlsh_node *scores_made_by(const dlsh_examination *e, const char *fi
         if (!n || n->kind != DLSH_N_CALL) return NULL;
         if (dlsh_object_of(e, file, n->kids[0], &dlsh_net_class)) return n;
         const dlsh_node *by = n->kids[0];
-        if (!by->text || !dlsh_has_word(keeping, by->text, strlen(by->text))) return NULL;
+        if (!by->text || !dlsh_is_word(keeping, by->text)) return NULL;
         n = by->kind == DLSH_N_FIELD ? by->kids[0] : n->nkids > 1 ? n->kids[1] : NULL;
     }
     return NULL;

@@ -85,8 +85,7 @@ static const dlsh_node *visit_added(walk *w, const dlsh_node *n, const dlsh_node
     static const char adding[] = "append|extend|insert|copy_|add_|mul_|sub_|div_|index_copy_|masked_fill_";
     const dlsh_node *found = NULL, *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
     if (n->span.end <= from || n->span.start >= till) return NULL;
-    if (by && by->kind == DLSH_N_FIELD && dlsh_names(by->kids[0], name->text) &&
-        dlsh_has_word(adding, by->text, strlen(by->text)))
+    if (by && by->kind == DLSH_N_FIELD && dlsh_names(by->kids[0], name->text) && dlsh_is_word(adding, by->text))
         for (int i = 1; i < n->nkids && !found; i++) w->added = 1, found = visit(w, n->kids[i], in, p, depth);
     const dlsh_node *to = n->kind == DLSH_N_ASSIGN && n->nkids == 2 ? n->kids[0] : NULL;
     if (to && to->kind == DLSH_N_INDEX && dlsh_names(to->kids[0], name->text))
@@ -150,7 +149,7 @@ static const dlsh_node *visit_name(walk *w, const dlsh_node *n, const frame *in,
 
 int dlsh_is_call_of(const dlsh_node *n, const char *names) {
     const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
-    return by && dlsh_has_word(names, by, strlen(by));
+    return dlsh_is_word(names, by);
 }
 
 const dlsh_node *dlsh_function_called(const char *file, const dlsh_node *n) {
@@ -181,13 +180,13 @@ static const dlsh_node *visit_call(walk *w, const dlsh_node *n, const frame *in,
     const frame within = {n, fn, in};
     if (back && back->nkids) found = visit_returns(w, fn->kids[fn->nkids - 1], &within, p, depth);
     if (found || (back && back->nkids && fn->text)) return found;
-    if (dlsh_has_word(forms, name, strlen(name)) && !dlsh_is_part_of_net(w->root, by)) return NULL; /* no numbers */
+    if (dlsh_is_word(forms, name) && !dlsh_is_part_of_net(w->root, by)) return NULL; /* no numbers */
     if (by->kind == DLSH_N_FIELD) found = visit(w, by->kids[0], in, p, depth);
     const int zipped = !strcmp(name, "zip") && p.item >= 0 && p.item + 1 < n->nkids;
     if (zipped) return visit(w, n->kids[p.item + 1], in, (part){-1, 1, p.field}, depth);
     if (!strcmp(name, "enumerate")) p.item = p.item > 0 ? p.item - 1 : -1;
     for (int i = 1; i < n->nkids && !found; i++)
-        found = visit(w, n->kids[i], in, dlsh_has_word(passing, name, strlen(name)) ? p : whole, depth);
+        found = visit(w, n->kids[i], in, dlsh_is_word(passing, name) ? p : whole, depth);
     return found;
 }
 
@@ -217,7 +216,7 @@ static const dlsh_node *sources(walk *w, const dlsh_node *n, const frame *in, pa
     case DLSH_N_CALL: return visit_call(w, n, in, p, depth);
     case DLSH_N_INDEX: return visit_index(w, n, in, p, depth);
     case DLSH_N_FIELD:
-        if (dlsh_has_word("shape|ndim|dtype|device", n->text, strlen(n->text))) return NULL;
+        if (dlsh_is_word("shape|ndim|dtype|device", n->text)) return NULL;
         return visit(w, n->kids[0], in, (part){-1, 0, n->text}, depth);
     case DLSH_N_LIST:
     case DLSH_N_TUPLE: return visit_items(w, n, in, p, depth);
@@ -320,8 +319,7 @@ static dlsh_property makes(void *ctx, const dlsh_step *at) {
     const int slice = takes_slices(n) && n->kids[0]->kind == DLSH_N_NAME;
     if (slice && !is_compared(dlsh_text_root(at->file), n->kids[0]->text)) return DLSH_MAY_HAVE;
     if (own && (n->kind == DLSH_N_INDEX || n->kind == DLSH_N_FIELD)) return DLSH_MAY_HAVE;
-    if (by && by->kind == DLSH_N_FIELD && (own || dlsh_has_word(keeping, by->text, strlen(by->text))))
-        return DLSH_MAY_HAVE;
+    if (by && by->kind == DLSH_N_FIELD && (own || dlsh_is_word(keeping, by->text))) return DLSH_MAY_HAVE;
     if (by && by->kind == DLSH_N_NAME && dlsh_function_of(at->file, by->text)) return DLSH_HAS;
     return dlsh_names(by, "dataset") ? DLSH_HAS_NOT : DLSH_HAS_FIRST;
 }

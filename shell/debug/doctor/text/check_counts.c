@@ -74,8 +74,7 @@ long dlsh_divisor_of(const dlsh_examination *e, const char *file, const dlsh_nod
 static const dlsh_node *comparison_of(const dlsh_node *n) {
     static const char keeping[] = "item|float|int|long|sum|tolist";
     int sums = 0;
-    while (n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD &&
-           dlsh_has_word(keeping, n->kids[0]->text, strlen(n->kids[0]->text)))
+    while (n && n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD && dlsh_is_word(keeping, n->kids[0]->text))
         sums |= !strcmp(n->kids[0]->text, "sum"), n = n->kids[0]->kids[0];
     const int count = n && n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], "sum") && n->nkids == 2;
     if (count) sums = 1, n = n->kids[1];

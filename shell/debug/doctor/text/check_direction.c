@@ -176,17 +176,16 @@ static void look_at_ranking(dlsh_examination *e, const char *file, const dlsh_no
 
 /* ---------------------------------------------------------------- the check */
 
-static int see(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    dlsh_examination *e = ctx;
+static void see(dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     look_at_ranking(e, file, n, within, depth);
     if (n->kind == DLSH_N_STR) look_at_words(e, file, n);
     if (n->kind == DLSH_N_ASSIGN && n->nkids == 2) look_at_schedule(e, file, n);
     if (n->kind == DLSH_N_IF) look_at_choice(e, file, n);
-    return 0;
 }
 
 dl_status dlsh_check_direction(dlsh_examination *e) {
     long i = 0;
-    if (dlsh_row_next(e, DL_DID_BACKWARD, &i)) dlsh_each_within(see, e);
+    if (dlsh_row_next(e, DL_DID_BACKWARD, &i))
+        DLSH_EACH_NODE (t) see(e, t.file, t.n, t.within, t.depth);
     return DL_OK;
 }

@@ -343,7 +343,7 @@ static int kind_of_scores(const dlsh_examination *e, const char *file, const dls
     if (!n || depth > DEEPEST) return 0;
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
     if (by && by->text && !strcmp(by->text, "sigmoid")) return 2;
-    if (by && by->kind == DLSH_N_FIELD && dlsh_has_word(keeping, by->text, strlen(by->text)))
+    if (by && by->kind == DLSH_N_FIELD && dlsh_is_word(keeping, by->text))
         return kind_of_scores(e, file, by->kids[0], depth + 1);
     if (by && by->kind == DLSH_N_NAME) {
         const dlsh_value *v = dlsh_value_of(e, file, by);
@@ -370,23 +370,22 @@ static void look_at_threshold(dlsh_examination *e, const char *file, const dlsh_
 
 /* ---------------------------------------------------------------- the check */
 
-static int see(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    looking s = {ctx, file, n, dlsh_scope_of(within, depth)};
-    if (n->kind == DLSH_N_BINARY && n->nkids == 2) look_at_threshold(ctx, file, n);
-    if (n->kind == DLSH_N_ASSIGN) look_at_counter(ctx, file, n);
-    if (n->kind == DLSH_N_BINARY || n->kind == DLSH_N_CALL) look_at_order(ctx, file, n);
-    if (!dlsh_is_loop(n) || !s.scope) return 0;
+static void see(dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    looking s = {e, file, n, dlsh_scope_of(within, depth)};
+    if (n->kind == DLSH_N_BINARY && n->nkids == 2) look_at_threshold(e, file, n);
+    if (n->kind == DLSH_N_ASSIGN) look_at_counter(e, file, n);
+    if (n->kind == DLSH_N_BINARY || n->kind == DLSH_N_CALL) look_at_order(e, file, n);
+    if (!dlsh_is_loop(n) || !s.scope) return;
     each_assignment(&s, dlsh_body_of(n), look_at_overwritten);
     each_assignment(&s, dlsh_body_of(n), look_at_kept);
     if (n->kind == DLSH_N_FOR) each_assignment(&s, dlsh_body_of(n), look_at_count);
     look_at_last(&s);
-    return 0;
 }
 
 dl_status dlsh_check_figures(dlsh_examination *e) {
     long i = 0;
     if (!dlsh_row_next(e, DL_DID_BACKWARD, &i)) return DL_OK;
-    dlsh_each_within(see, e);
+    DLSH_EACH_NODE (t) see(e, t.file, t.n, t.within, t.depth);
     dlsh_find_wrong_counts(e);
     return DL_OK;
 }

@@ -52,7 +52,7 @@ static void look_at_noise(dlsh_examination *e, const dl_journal_row *r) {
     if (!is_for_nets(e, r->file, x->text)) return;
     const char *net = call->kids[0]->text;
     const int fresh = line_of_fresh(net);
-    if (!fresh && !dlsh_has_word("z|noise|latent|eps", x->text, strlen(x->text))) return;
+    if (!fresh && !dlsh_is_word("z|noise|latent|eps", x->text)) return;
     dlsh_finding *g = dlsh_find_at(e, r->file, made->span.line, "draw it in the loop, anew for each step");
     dlsh_cause(g, "%s is drawn once, before the loop: %s learns for these random numbers alone", x->text, net);
     if (fresh)
@@ -136,22 +136,20 @@ typedef struct switching {
 } switching;
 
 /* if CONDITION { body.requires_grad_(true) } in a loop, and what it names is frozen at the end. */
-static int see_release(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    switching *s = ctx;
+static void see_release(switching *s, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     int on = 0, loop = 0;
     const dlsh_node *of = switches(n, &on), *condition = NULL;
     for (int i = 0; i < depth; i++) {
         loop |= dlsh_is_loop(within[i]);
         if (within[i]->kind == DLSH_N_IF && loop && !condition) condition = within[i];
     }
-    if (!of || on != 1 || !condition || strcmp(file, s->frozen.file) != 0 || s->frozen.line >= n->span.line) return 0;
+    if (!of || on != 1 || !condition || strcmp(file, s->frozen.file) != 0 || s->frozen.line >= n->span.line) return;
     const long count = frozen_parameters(s->e, file, of);
     if (count)
         dlsh_found(s->e, file, condition->span.line, "a condition that comes true while there is training left",
                    "what was frozen is never released: the condition for it did not come true\n"
                    "line %d froze it; line %d is to release it, but %ld parameter%s there still need%s no gradient",
                    s->frozen.line, n->span.line, count, count > 1 ? "s" : "", count > 1 ? "" : "s");
-    return 0;
 }
 
 /* Parameters that an optimizer was given and that need no gradient; -1: another one has not the same of both kinds. */
@@ -190,7 +188,7 @@ static void find_second_stage(dlsh_examination *e, dl_source frozen) {
 static void find_never_released(dlsh_examination *e) {
     switching s = {e, line_of_freezing(1)};
     if (!s.frozen.file) return;
-    dlsh_each_within(see_release, &s);
+    DLSH_EACH_NODE (t) see_release(&s, t.file, t.n, t.within, t.depth);
     if (!e->bad) find_second_stage(e, s.frozen);
 }
 

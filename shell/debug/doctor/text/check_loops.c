@@ -347,8 +347,7 @@ static const dl_journal_node *next_state(dlsh_pass p, const dl_journal_node *n, 
                                          long *times) {
     const dl_journal_node *found = NULL;
     *times = 0;
-    for (long k = p.n - 1; k >= 0; k--) {
-        const dl_journal_node *m = &p.at[k];
+    DLSH_EACH_OP_UP (m, p) {
         if (m->line != v->made.line || !v->made.file || strcmp(m->file, v->made.file) != 0 || m->out.ndim != v->ndim ||
             memcmp(m->out.shape, v->shape, sizeof v->shape) != 0)
             continue;
@@ -421,8 +420,8 @@ static void look_at_cut_net(dlsh_examination *e, const dl_journal_row *r) {
 
 /* ---------------------------------------------------------------- the check */
 
-static int see_loop(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    dlsh_examination *e = ctx;
+static void see_loop(dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *const *within,
+                     int depth) {
     if (dlsh_is_loop(n)) {
         const dlsh_node *scope = dlsh_scope_of(within, depth), *outer = NULL;
         for (int i = 0; i < depth; i++) outer = dlsh_is_loop(within[i]) ? within[i] : outer;
@@ -436,13 +435,13 @@ static int see_loop(void *ctx, const char *file, const dlsh_node *n, const dlsh_
         look_at_rebound(e, file, n, within[i]);
         break;
     }
-    return 0;
 }
 
 dl_status dlsh_check_loops(dlsh_examination *e) {
     long i = 0;
     const dl_journal_row *r;
-    if (dlsh_row_next(e, DL_DID_BACKWARD, &i)) dlsh_each_within(see_loop, e);
+    if (dlsh_row_next(e, DL_DID_BACKWARD, &i))
+        DLSH_EACH_NODE (t) see_loop(e, t.file, t.n, t.within, t.depth);
     for (i = 0; !dlsh_was_found(e, e->check, "is cut at each time") && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
         look_at_cut_on_tape(e, r), look_at_cut_net(e, r);
     return DL_OK;

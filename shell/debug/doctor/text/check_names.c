@@ -450,7 +450,7 @@ static int says(const dlsh_node *n, const char *words) {
 static void look_at_order(dlsh_examination *e, const char *file, const dlsh_node *n) {
     const char *name = n->kids[0]->text;
     for (size_t i = 0; name && i < DLSH_COUNT(orders); i++) {
-        if (!dlsh_has_word(orders[i].function, name, strlen(name)) || n->nkids < orders[i].at + 3) continue;
+        if (!dlsh_is_word(orders[i].function, name) || n->nkids < orders[i].at + 3) continue;
         const dlsh_node *a = n->kids[1 + orders[i].at], *b = n->kids[2 + orders[i].at];
         if (a->kind == DLSH_N_KWARG || b->kind == DLSH_N_KWARG) return;
         if (!says(a, orders[i].first) || says(a, orders[i].second)) return;

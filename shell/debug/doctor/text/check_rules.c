@@ -41,7 +41,7 @@ static void note_flat_ops(subject *f) {
     static const char flat[] = "sign|round|floor|ceil|trunc|argmax|argmin|one_hot|heaviside|bernoulli";
     dl_recorded r;
     for (long i = 0; i < dl_recording_count() && !*f->flat; i++)
-        if (!dl_recording_at(i, &r) && dlsh_has_word(flat, r.op, strlen(r.op))) snprintf(f->flat, 32, "%s", r.op);
+        if (!dl_recording_at(i, &r) && dlsh_is_word(flat, r.op)) snprintf(f->flat, 32, "%s", r.op);
     dl_recording_clear();
 }
 

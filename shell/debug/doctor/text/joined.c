@@ -217,7 +217,7 @@ static int trainer_at(const char *file, int line) {
     int at = -1;
     const dlsh_node *n = dlsh_statement_at(file, line);
     const char *by = n && n->kind == DLSH_N_COMMAND && n->num.cmd ? n->num.cmd->name : "";
-    const dlsh_node *t = dlsh_has_word("train|step", by, strlen(by)) && n->nkids ? n->kids[0] : NULL;
+    const dlsh_node *t = dlsh_is_word("train|step", by) && n->nkids ? n->kids[0] : NULL;
     if (t && t->kind == DLSH_N_ARG) t = t->kids[0];
     return t && t->kind == DLSH_N_NAME && dlsh_definition_of(file, t->text, n->span.start, &at) ? at : -1;
 }

@@ -97,18 +97,17 @@ typedef struct part_call {
     int count;
 } part_call;
 
-static int see_part_call(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    part_call *c = ctx;
+static void see_part_call(part_call *c, const char *file, const dlsh_node *n, const dlsh_node *const *within,
+                          int depth) {
     const dlsh_node *net = NULL, *fn = NULL, *statement = NULL;
-    if (n->kind != DLSH_N_CALL || !dlsh_names(n->kids[0], c->name)) return 0;
+    if (n->kind != DLSH_N_CALL || !dlsh_names(n->kids[0], c->name)) return;
     for (int i = 0; i < depth; i++) {
         if (within[i]->kind == DLSH_N_NET) net = within[i];
         if (net && within[i]->kind == DLSH_N_FN && within[i]->label) fn = within[i];
         if (within[i]->kind == DLSH_N_ASSIGN || within[i]->kind == DLSH_N_EXPR) statement = within[i];
     }
-    if (!net || !statement) return 0;
+    if (!net || !statement) return;
     c->net = net, c->fn = fn ? fn : net, c->call = n, c->statement = statement, c->file = file, c->count++;
-    return 0;
 }
 
 /* The declaration of a part of a net; NULL: it has none of that name. */
@@ -122,7 +121,7 @@ static const dlsh_node *part_named(const dlsh_node *n, const char *name) {
 
 static int is_recurrent(const dlsh_node *net, const char *name) {
     const dlsh_node *part = name ? part_named(net, name) : NULL;
-    return part && part->text && dlsh_has_word("gru|lstm|rnn", part->text, strlen(part->text));
+    return part && dlsh_is_word("gru|lstm|rnn", part->text);
 }
 
 /* A call of a recurrent part behind a place that is given no state. */
@@ -196,7 +195,7 @@ dlsh_lost dlsh_lost_result(const char *path) {
     if (!dot || *dot != '.') return lost;
     *last_dot = 0;
     part_call c = {.name = dot + 1};
-    dlsh_each_within(see_part_call, &c);
+    DLSH_EACH_NODE (t) see_part_call(&c, t.file, t.n, t.within, t.depth);
     const int last = c.statement ? c.statement->nkids - 1 : 0;
     if (c.count != 1 || c.statement->kind != DLSH_N_ASSIGN) return lost;
     for (int i = 0; i < last; i++) {

@@ -89,7 +89,7 @@ static const dl_recorded *leaving_out(const dlsh_trial *a, const dlsh_trial *b) 
         "select|slice|narrow|index|index_select|gather|take|take_along_dim|split|chunk|unbind|"
         "masked_select|where|mul|masked_fill|restride|as_strided";
     for (long i = (a->n < b->n ? a->n : b->n) - 1; i >= 0; i--) {
-        if (!dlsh_has_word(picking, a->calls[i].op, strlen(a->calls[i].op))) continue;
+        if (!dlsh_is_word(picking, a->calls[i].op)) continue;
         if (!a->result[i] || !b->result[i] || dlsh_share_alike(a->result[i], b->result[i]) < 1) continue;
         for (int k = 0; k < DLSH_TRIAL_OPERANDS; k++)
             if (is_changed(a, b, i, k)) return &a->calls[i];
@@ -195,9 +195,8 @@ static int dim_of_places(const dl_recorded *c, const dl_tensor *y, const places 
  * vectors and weights by 0. Rows in which all places count are left out. */
 static int keeps_others(const dl_recorded *c, const dl_tensor *y, const places *p) {
     static const char hiding[] = "where|masked_fill|add|sub", scaling[] = "where|masked_fill|mul|softmax";
-    const int dim = dim_of_places(c, y, p), scores = dlsh_has_word(hiding, c->op, strlen(c->op));
-    const int vectors =
-        dlsh_has_word(scaling, c->op, strlen(c->op)) && (!strcmp(c->op, "softmax") || (dim == 1 && dl_ndim(y) > 2));
+    const int dim = dim_of_places(c, y, p), scores = dlsh_is_word(hiding, c->op);
+    const int vectors = dlsh_is_word(scaling, c->op) && (!strcmp(c->op, "softmax") || (dim == 1 && dl_ndim(y) > 2));
     const long size = y ? dl_numel(y) : 0;
     DLSH_FREED double *v = dim > 0 && (scores || vectors) ? malloc(((size_t)size + 1) * sizeof *v) : NULL;
     if (!v || !dl_dtype_is_float(dl_dtype_of(y)) || dl_read_f64(y, v)) return dl_error_clear(), 0;
@@ -217,7 +216,7 @@ static int keeps_others(const dl_recorded *c, const dl_tensor *y, const places *
 static int keeps_future(const dl_recorded *c, const dl_tensor *y, long t) {
     const int last = y ? dl_ndim(y) - 1 : 0, weights = !strcmp(c->op, "softmax");
     if (last < 1 || t < 3 || dl_shape(y)[last] != t || dl_shape(y)[last - 1] != t) return 0;
-    if (!weights && !dlsh_has_word("where|masked_fill|add|sub", c->op, strlen(c->op))) return 0;
+    if (!weights && !dlsh_is_word("where|masked_fill|add|sub", c->op)) return 0;
     DLSH_FREED double *v = malloc(((size_t)dl_numel(y) + 1) * sizeof *v);
     if (!v || !dl_dtype_is_float(dl_dtype_of(y)) || dl_read_f64(y, v)) return dl_error_clear(), 0;
     for (long i = 0; i < dl_numel(y); i++) {
