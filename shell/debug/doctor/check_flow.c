@@ -297,15 +297,13 @@ static int line_of_swapped_call(const char *file, const dlsh_node *n) {
     static const char *const says[] = {"near|pos|small|same|like|close|pull|inner",
                                        "far|neg|large|big|other|diff|apart|push"};
     const dlsh_node *root = dlsh_text_root(file);
-    if (!n || !root) return 0;
-    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_SUB && n->kids[0]->kind == DLSH_N_NAME) {
-        const dlsh_definition d = dlsh_define(root, n->kids[0]->text, n->span.start);
+    DLSH_EACH_BELOW (t, root ? n : NULL) {
+        const dlsh_node *a = t.n->kind == DLSH_N_BINARY && t.n->op == DLSH_OP_SUB ? t.n->kids[0] : NULL;
+        if (!a || a->kind != DLSH_N_NAME) continue;
+        const dlsh_definition d = dlsh_define(root, a->text, t.n->span.start);
         for (int k = 0; k < 2 && d.param && d.value && d.value->kind == DLSH_N_NAME; k++)
-            if (dlsh_speaks_of(n->kids[0]->text, says[k]) && dlsh_speaks_of(d.value->text, says[!k]))
-                return d.value->span.line;
+            if (dlsh_speaks_of(a->text, says[k]) && dlsh_speaks_of(d.value->text, says[!k])) return d.value->span.line;
     }
-    for (int i = 0, line; i < n->nkids; i++)
-        if ((line = line_of_swapped_call(file, n->kids[i]))) return line;
     return 0;
 }
 

@@ -181,10 +181,8 @@ static void find_passed_twice(dlsh_examination *e) {
 
 /* Does a place of the text stand in a function or in a net? */
 static int is_in_function(const dlsh_node *n, int at) {
-    if (!n || at < n->span.start || at >= n->span.end) return 0;
-    if (n->kind == DLSH_N_FN || n->kind == DLSH_N_NET) return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (is_in_function(n->kids[i], at)) return 1;
+    DLSH_EACH_BELOW_IF (t, n, at >= t.n->span.start && at < t.n->span.end)
+        if (t.n->kind == DLSH_N_FN || t.n->kind == DLSH_N_NET) return 1;
     return 0;
 }
 

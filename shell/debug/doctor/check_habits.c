@@ -16,9 +16,9 @@ static const char *callee_of(const dlsh_node *n) { return n && n->kind == DLSH_N
 /* Is there a node in the tree for which see holds? */
 typedef int test_node(const void *ctx, const dlsh_node *n);
 static int any_in(const dlsh_node *n, test_node *test, const void *ctx) {
-    int found = n && test(ctx, n);
-    for (int i = 0; n && i < n->nkids && !found; i++) found = any_in(n->kids[i], test, ctx);
-    return found;
+    DLSH_EACH_BELOW (t, n)
+        if (test(ctx, t.n)) return 1;
+    return 0;
 }
 
 static int is_in(const dlsh_node *const *within, int depth, dlsh_kind kind) {

@@ -234,14 +234,11 @@ int dlsh_find_clipped_by_hand(dlsh_examination *e, const dl_journal_row *pass) {
 
 /* The number that a gradient is multiplied by in an update; NULL: it is not known. */
 static const dlsh_node *rate_in(const reader *r, const dlsh_node *n, const char *round) {
-    if (!n) return NULL;
-    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL)
-        for (int k = 0; k < 2; k++)
-            if (dlsh_number_with(r->e, r->file, n->kids[k], round, 0) > 0 && sign_of_gradient(r, n->kids[1 - k], 0))
-                return n->kids[k];
-    const dlsh_node *found = NULL;
-    for (int i = 0; i < n->nkids && !found; i++) found = rate_in(r, n->kids[i], round);
-    return found;
+    DLSH_EACH_BELOW (t, n)
+        for (int k = 0; t.n->kind == DLSH_N_BINARY && t.n->op == DLSH_OP_MUL && k < 2; k++)
+            if (dlsh_number_with(r->e, r->file, t.n->kids[k], round, 0) > 0 && sign_of_gradient(r, t.n->kids[1 - k], 0))
+                return t.n->kids[k];
+    return NULL;
 }
 
 /* Was NaN made where a function ends, as a logarithm at 0, or from the start? No rate helps then. */

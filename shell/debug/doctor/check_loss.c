@@ -97,14 +97,14 @@ static const char *returned_before(dlsh_examination *e, const dl_journal_node *f
 
 /* Where a net has the function around a line as a layer: leaving it out is done there; 0: it is none. */
 static int line_of_layer(const dlsh_node *n, const char *function) {
-    int line = n->kind == DLSH_N_LAYER && !strcmp(n->text, function) ? n->span.line : 0;
-    for (int i = 0; i < n->nkids && !line; i++) line = n->kids[i] ? line_of_layer(n->kids[i], function) : 0;
-    return line;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == DLSH_N_LAYER && !strcmp(t.n->text, function)) return t.n->span.line;
+    return 0;
 }
 
 static int count_calls(const dlsh_node *n, const char *name) {
-    int count = dlsh_is_call_of(n, name);
-    for (int i = 0; i < n->nkids; i++) count += n->kids[i] ? count_calls(n->kids[i], name) : 0;
+    int count = 0;
+    DLSH_EACH_BELOW (t, n) count += dlsh_is_call_of(t.n, name);
     return count;
 }
 

@@ -412,9 +412,9 @@ static int see_evaluation(void *ctx, const char *file, const dlsh_node *n, const
 }
 
 static const dlsh_node *function_at(const dlsh_node *n, int line) {
-    const dlsh_node *found = n->kind == DLSH_N_FN && n->text && n->span.line == line ? n : NULL;
-    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? function_at(n->kids[i], line) : NULL;
-    return found;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == DLSH_N_FN && t.n->text && t.n->span.line == line) return t.n;
+    return NULL;
 }
 
 /* Has a function a parameter with a default, which a call may set? */

@@ -40,14 +40,12 @@ static int parts_of(dlsh_pass p, const dl_journal_node *n, part *out, int max, i
 }
 
 int dlsh_line_of_factor(const dlsh_examination *e, const char *file, const dlsh_node *n, double factor) {
-    int line = 0;
-    if (!n) return 0;
-    for (int k = 0; n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL && k < 2; k++) {
-        const dlsh_node *by = dlsh_origin_of_number(e, file, n->kids[k], factor);
-        if (by && by != n->kids[k]) return by->span.line;
-    }
-    for (int i = 0; i < n->nkids && !line; i++) line = dlsh_line_of_factor(e, file, n->kids[i], factor);
-    return line;
+    DLSH_EACH_BELOW (t, n)
+        for (int k = 0; t.n->kind == DLSH_N_BINARY && t.n->op == DLSH_OP_MUL && k < 2; k++) {
+            const dlsh_node *by = dlsh_origin_of_number(e, file, t.n->kids[k], factor);
+            if (by && by != t.n->kids[k]) return by->span.line;
+        }
+    return 0;
 }
 
 /* The loss in the last quarter of the passes. */

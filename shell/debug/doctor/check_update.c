@@ -104,12 +104,10 @@ static const dlsh_node *rate_returned(const dlsh_examination *e, const steps *s)
 
 /* sched.step() of a schedule object, in a statement: the call that made it; NULL: there is none. */
 static const dlsh_node *stepped_schedule(const dlsh_examination *e, const char *file, const dlsh_node *n) {
-    const dlsh_node *found = NULL;
-    if (!n) return NULL;
-    if (dlsh_is_method(n, "step") && dlsh_object_of(e, file, n->kids[0]->kids[0], &dlsh_scheduler_class))
-        return dlsh_made(file, n->kids[0]->kids[0]);
-    for (int i = 0; i < n->nkids && !found; i++) found = stepped_schedule(e, file, n->kids[i]);
-    return found;
+    DLSH_EACH_BELOW (t, n)
+        if (dlsh_is_method(t.n, "step") && dlsh_object_of(e, file, t.n->kids[0]->kids[0], &dlsh_scheduler_class))
+            return dlsh_made(file, t.n->kids[0]->kids[0]);
+    return NULL;
 }
 
 /* The highest rate that a schedule was given, or else the rate of its optimizer. line 0: no schedule set the rate. */

@@ -22,10 +22,9 @@ static int is_cut(const dlsh_node *n) {
 /* The no_grad that stands around a place; NULL: none. */
 static const dlsh_node *shielded(const dlsh_node *n, int at) {
     const dlsh_node *found = NULL;
-    if (!n || at < n->span.start || at > n->span.end) return NULL;
-    for (int i = 0; i < n->nkids && !found; i++) found = shielded(n->kids[i], at);
-    int shields = n->kind == DLSH_N_COMMAND && n->num.cmd && !strcmp(n->num.cmd->name, "no_grad");
-    return found ? found : shields ? n : NULL;
+    DLSH_EACH_BELOW_IF (t, n, at >= t.n->span.start && at <= t.n->span.end)
+        if (t.n->kind == DLSH_N_COMMAND && t.n->num.cmd && !strcmp(t.n->num.cmd->name, "no_grad")) found = t.n;
+    return found;
 }
 
 /* Where a step of a walk leaves the history: the call, or the no_grad into which it goes; NULL: it has one. */
@@ -77,8 +76,8 @@ static dlsh_property calls_it(void *ctx, const dlsh_step *at) {
 
 /* Calls of a function that do not stand in a no_grad of their own. */
 static int count_calls(const dlsh_node *root, const dlsh_node *n, const char *name) {
-    int count = dlsh_is_call_of(n, name) && !shielded(root, n->span.start);
-    for (int i = 0; n && i < n->nkids; i++) count += count_calls(root, n->kids[i], name);
+    int count = 0;
+    DLSH_EACH_BELOW (t, n) count += dlsh_is_call_of(t.n, name) && !shielded(root, t.n->span.start);
     return count;
 }
 
@@ -173,10 +172,8 @@ int dlsh_line_of_sample(const char *file) {
 
 /* Is the distribution that is drawn from made in a statement? */
 static int makes_distribution(const dlsh_node *n) {
-    const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
-    if (by && !strcmp(by, "distribution")) return 1;
-    for (int i = 0; n && i < n->nkids; i++)
-        if (makes_distribution(n->kids[i])) return 1;
+    DLSH_EACH_BELOW (t, n)
+        if (dlsh_is_call_of(t.n, "distribution")) return 1;
     return 0;
 }
 

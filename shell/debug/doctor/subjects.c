@@ -114,10 +114,9 @@ typedef struct made {
 } made;
 
 static const dlsh_node *call_in(const dlsh_node *n, const char *names) {
-    const dlsh_node *found = NULL, *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
-    if (by && by->text && by->kind == DLSH_N_NAME && dlsh_is_word(names, by->text)) return n;
-    for (int i = 0; n && i < n->nkids && !found; i++) found = call_in(n->kids[i], names);
-    return found;
+    DLSH_EACH_BELOW (t, n)
+        if (dlsh_is_call_of(t.n, names) && t.n->kids[0]->kind == DLSH_N_NAME) return t.n;
+    return NULL;
 }
 
 /* param w [n, in] init=0.1 */

@@ -20,6 +20,12 @@ int dlsh_tree_next_of_all(dlsh_tree *t);
 #define DLSH_EACH_NODE(t) for (dlsh_tree t = {.root = NULL}; dlsh_tree_next_of_all(&t);)
 /* Is a loop around the node where the walk is? */
 int dlsh_tree_in_loop(const dlsh_tree *t);
+/* ... of nodes for which a condition holds, and which stand in such nodes alone: the condition is for t.n. */
+#define DLSH_EACH_BELOW_IF(t, of, enter)                                                                               \
+    DLSH_EACH_BELOW (t, of)                                                                                            \
+        if (!(enter))                                                                                                  \
+            dlsh_tree_skip(&t);                                                                                        \
+        else
 /* What is below the node where the walk is, is left out. */
 static inline void dlsh_tree_skip(dlsh_tree *t) { t->skip = 1; }
 

@@ -42,10 +42,9 @@ static const dlsh_node *moved_by(const dlsh_examination *e, const char *file, co
 
 static cast cast_behind(const dlsh_examination *e, const char *file, const dlsh_node *n) {
     cast c = {.factor = 1};
-    int at;
     for (int i = 0; n && i < DEEPEST; i++) {
         if (is_cast(n)) return c.call = n, c.of = n->kids[0]->kids[0], c;
-        n = n->kind == DLSH_N_NAME ? dlsh_definition_of(file, n->text, n->span.start, &at) : moved_by(e, file, n, &c);
+        n = n->kind == DLSH_N_NAME ? dlsh_defined(file, n) : moved_by(e, file, n, &c);
     }
     return c;
 }
@@ -98,8 +97,7 @@ static use use_of(const dlsh_examination *e, const char *file, const dlsh_node *
     return (use){.of = dlsh_is_call_of(n, "diff") ? first : NULL, NULL, NAN, "the difference of neighbours"};
 }
 
-static int see_use(void *ctx, const char *file, const dlsh_node *n, DLSH_UNUSED const dlsh_node *const *within,
-                   DLSH_UNUSED int depth) {
+static int see_use(void *ctx, const char *file, const dlsh_node *n) {
     dlsh_examination *e = ctx;
     const use u = use_of(e, file, n);
     const cast c = u.of ? cast_behind(e, file, u.of) : (cast){0}, d = u.other ? cast_behind(e, file, u.other) : c;

@@ -196,11 +196,12 @@ static dlsh_property gives_zeros(void *ctx, const dlsh_step *s) {
 
 /* What a statement multiplies a weight with, x @ w, or gives a net; NULL: neither is there. */
 static const dlsh_node *input_in(const dlsh_examination *e, const char *file, const dlsh_node *n) {
-    const dlsh_value *v = n->kind == DLSH_N_CALL && n->nkids > 1 ? dlsh_value_of(e, file, n->kids[0]) : NULL;
-    const dlsh_node *found = v && dlsh_unwrap(*v, &dlsh_net_class) ? n->kids[1] : NULL;
-    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MATMUL) found = n->kids[0];
-    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? input_in(e, file, n->kids[i]) : NULL;
-    return found;
+    DLSH_EACH_BELOW (t, n) {
+        const dlsh_value *v = t.n->kind == DLSH_N_CALL && t.n->nkids > 1 ? dlsh_value_of(e, file, t.n->kids[0]) : NULL;
+        if (v && dlsh_unwrap(*v, &dlsh_net_class)) return t.n->kids[1];
+        if (t.n->kind == DLSH_N_BINARY && t.n->op == DLSH_OP_MATMUL) return t.n->kids[0];
+    }
+    return NULL;
 }
 
 /* col = out[:, j]; col = v: the second statement, where the first name of a function's zeros has a view. */

@@ -170,9 +170,8 @@ enum { VALUES = 64 };
 
 /* Tensors of variables, and of records in them; how many. */
 static int values_of(const dlsh_examination *e, const dlsh_value *out[VALUES]) {
-    const dlsh_holder *h;
     int n = 0;
-    for (int i = 0; (h = dlsh_holder_next(&e->holders, &i));) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
         if (h->value.type == DLSH_TENSOR && n < VALUES) out[n++] = &h->value;
         for (int k = 0; h->value.type == DLSH_RECORD && k < h->value.as.record->n; k++)
             if (h->value.as.record->values[k].type == DLSH_TENSOR && n < VALUES)
@@ -202,10 +201,10 @@ static unsigned mirrored(const dlsh_examination *e, const char *file, const dlsh
 }
 
 int dlsh_draws(const dlsh_node *n) {
-    const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
-    if (by && (!strncmp(by, "rand", 4) || !strncmp(by, "bernoulli", 9))) return 1;
-    for (int i = 0; n && i < n->nkids; i++)
-        if (dlsh_draws(n->kids[i])) return 1;
+    DLSH_EACH_BELOW (t, n) {
+        const char *by = t.n->kind == DLSH_N_CALL ? t.n->kids[0]->text : NULL;
+        if (by && (!strncmp(by, "rand", 4) || !strncmp(by, "bernoulli", 9))) return 1;
+    }
     return 0;
 }
 
@@ -264,7 +263,7 @@ static int see_mirror(void *ctx, const char *file, const dlsh_node *n, const dls
 void dlsh_find_turned(dlsh_examination *e) {
     strongest s = {.e = e, .share = 0.3};
     if (dlsh_learns_well(e, 0.8)) return;
-    dlsh_each_node(see_mirror, &s);
+    dlsh_each_within(see_mirror, &s);
     if (!s.dims) return;
     char dims[32] = "";
     for (int d = 0; d < 8; d++)

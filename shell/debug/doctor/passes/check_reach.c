@@ -108,11 +108,11 @@ static int uses_any(const dlsh_node *n, const dlsh_node *made, const char *but) 
 
 /* The name that a layer's call is given. */
 static const char *argument_in(const dlsh_node *n, const char *layer) {
-    const char *found = NULL;
-    const int calls = n->kind == DLSH_N_CALL && n->nkids > 1 && dlsh_names(n->kids[0], layer);
-    if (calls && n->kids[1]->kind == DLSH_N_NAME) return n->kids[1]->text;
-    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? argument_in(n->kids[i], layer) : NULL;
-    return found;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == DLSH_N_CALL && t.n->nkids > 1 && dlsh_names(t.n->kids[0], layer) &&
+            t.n->kids[1]->kind == DLSH_N_NAME)
+            return t.n->kids[1]->text;
+    return NULL;
 }
 
 /* Was it made of the same as the layer's result? */

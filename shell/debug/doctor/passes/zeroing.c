@@ -140,9 +140,8 @@ static const dl_journal_row *step_for(const dlsh_examination *e, const dl_journa
 }
 
 /* net.zero_grad() of a net that has a parameter. */
-static int see_net_zeroed(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
+static int see_net_zeroed(void *ctx, const char *file, const dlsh_node *n) {
     const partly *s = ctx;
-    (void)within, (void)depth;
     dl_module *m =
         dlsh_is_method(n, "zero_grad") ? dlsh_object_of(s->e, file, n->kids[0]->kids[0], &dlsh_net_class) : NULL;
     return m && dlsh_net_has(m, s->leaf);
@@ -160,7 +159,7 @@ static const dl_journal_row *zeroed_too_early(const dlsh_examination *e, const d
         if (found || !r->what || !follows(step, r) || !follows(r, other)) return NULL;
         found = r;
     }
-    return found && !dlsh_each_node(see_zeroing, &s) && !dlsh_each_node(see_net_zeroed, &s) ? found : NULL;
+    return found && !dlsh_each_within(see_zeroing, &s) && !dlsh_each_node(see_net_zeroed, &s) ? found : NULL;
 }
 
 void dlsh_find_left_gradients(dlsh_examination *e, const dl_journal_row *step) {

@@ -26,9 +26,9 @@ int dlsh_line_of_overwritten(const dl_source *made) {
 }
 
 static int has_condition(const dlsh_node *n) {
-    int found = n->kind == DLSH_N_IF;
-    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] && has_condition(n->kids[i]);
-    return found;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == DLSH_N_IF) return 1;
+    return 0;
 }
 
 int dlsh_line_of_list(const dl_source *made) {
@@ -65,10 +65,9 @@ int dlsh_line_of_choice(const dl_source *made) {
 
 /* The value that a record in a tree has for a key; NULL: none has. */
 static const dlsh_node *value_of_key(const dlsh_node *n, const char *key) {
-    const dlsh_node *found = NULL;
-    if (n->kind == DLSH_N_KWARG && !strcmp(n->text, key)) return n->kids[0];
-    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? value_of_key(n->kids[i], key) : NULL;
-    return found;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == DLSH_N_KWARG && !strcmp(t.n->text, key)) return t.n->kids[0];
+    return NULL;
 }
 
 dl_source dlsh_optimizer_place(const dlsh_examination *e, const dl_optimizer *o) {

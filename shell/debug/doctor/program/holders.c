@@ -6,7 +6,7 @@
 
 #include "debug/doctor/text/joined.h"
 #include "debug/doctor/texts.h"
-#include "debug/doctor/trace.h"
+#include "debug/doctor/syntax.h"
 
 static const void *object_of(dlsh_value v) {
     switch (v.type) {
@@ -27,9 +27,9 @@ static int is_known(const dlsh_holders *all, dlsh_value v) {
 
 /* The last place of a function that begins on a line. */
 static int end_of(const dlsh_node *n, int line) {
-    int found = n->kind == DLSH_N_FN && n->span.line == line ? n->span.end : -1;
-    for (int i = 0; i < n->nkids && found < 0; i++) found = n->kids[i] ? end_of(n->kids[i], line) : -1;
-    return found;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == DLSH_N_FN && t.n->span.line == line) return t.n->span.end;
+    return -1;
 }
 
 static dlsh_holder holder_of(const dlsh_variable *v) {

@@ -12,9 +12,9 @@ int dlsh_names(const dlsh_node *n, const char *name) { return n && n->kind == DL
 
 const dlsh_node *dlsh_block_around(const dlsh_node *n, int place) {
     const dlsh_node *found = NULL;
-    if (!n || place < n->span.start || place > n->span.end) return NULL;
-    for (int i = 0; i < n->nkids && !found; i++) found = dlsh_block_around(n->kids[i], place);
-    return found || (!dlsh_is_loop(n) && n->kind != DLSH_N_FN) ? found : n;
+    DLSH_EACH_BELOW_IF (t, n, place >= t.n->span.start && place <= t.n->span.end)
+        if (dlsh_is_loop(t.n) || t.n->kind == DLSH_N_FN) found = t.n;
+    return found;
 }
 
 int dlsh_nodes_around(const dlsh_node *n, int at, const dlsh_node **out, int max) {
@@ -113,9 +113,8 @@ static void look_at_targets(const dlsh_node *n, const char *name, int before, dl
 
 /* The newest one before a place, functions within left out. */
 static void find_own(const dlsh_node *n, const char *name, int before, dlsh_definition *best) {
-    if (n->kind == DLSH_N_ASSIGN || n->kind == DLSH_N_FOR) look_at_targets(n, name, before, best);
-    for (int i = 0; i < n->nkids; i++)
-        if (n->kids[i] && n->kids[i]->kind != DLSH_N_FN) find_own(n->kids[i], name, before, best);
+    DLSH_EACH_BELOW_IF (t, n, t.n == n || t.n->kind != DLSH_N_FN)
+        if (t.n->kind == DLSH_N_ASSIGN || t.n->kind == DLSH_N_FOR) look_at_targets(t.n, name, before, best);
 }
 
 /* Has a body a name, as of an assignment, a function or a net? */
@@ -138,16 +137,14 @@ int dlsh_is_own_name(const dlsh_node *fn, const char *name) {
 
 /* The last one of all functions. */
 static void find_any(const dlsh_node *n, const char *name, dlsh_definition *best) {
-    if (n->kind == DLSH_N_FN) find_own(n->kids[n->nkids - 1], name, INT_MAX, best);
-    for (int i = 0; i < n->nkids; i++)
-        if (n->kids[i]) find_any(n->kids[i], name, best);
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == DLSH_N_FN) find_own(t.n->kids[t.n->nkids - 1], name, INT_MAX, best);
 }
 
 /* The last call of a function. */
 static void find_calls(const dlsh_node *n, const char *function, const dlsh_node **last, int *count) {
-    if (n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], function)) *last = n, ++*count;
-    for (int i = 0; i < n->nkids; i++)
-        if (n->kids[i]) find_calls(n->kids[i], function, last, count);
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == DLSH_N_CALL && dlsh_names(t.n->kids[0], function)) *last = t.n, ++*count;
 }
 
 const dlsh_node *dlsh_last_call(const dlsh_node *root, const dlsh_node *fn) {

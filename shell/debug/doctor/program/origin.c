@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "debug/doctor/texts.h"
-#include "debug/doctor/trace.h"
+#include "debug/doctor/syntax.h"
 
 enum { DEEPEST = 48, NODES = 128, ALIASES = 4 };
 
@@ -105,10 +105,11 @@ static const dlsh_node *given(const frame *in, const char *name) {
 
 /* The data of the trainer whose loss a function is: trainer(m, d, loss=fn). NULL: it is that of none. */
 static const dlsh_node *data_of_loss(const dlsh_node *n, const char *fn) {
-    const dlsh_node *loss = dlsh_is_call_of(n, "trainer") ? dlsh_argument_of(n, 99, "loss") : NULL, *found = NULL;
-    if (loss && dlsh_names(loss, fn)) return dlsh_argument_of(n, 1, "data");
-    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? data_of_loss(n->kids[i], fn) : NULL;
-    return found;
+    DLSH_EACH_BELOW (t, n) {
+        const dlsh_node *loss = dlsh_is_call_of(t.n, "trainer") ? dlsh_argument_of(t.n, 99, "loss") : NULL;
+        if (loss && dlsh_names(loss, fn)) return dlsh_argument_of(t.n, 1, "data");
+    }
+    return NULL;
 }
 
 /* What a trainer gives its loss for the targets, as a parameter behind the first one; NULL: it is none. */

@@ -19,11 +19,8 @@ static void keep(dlsh_examination *e, dlsh_subject *s) {
 /* ---------------------------------------------------------------- functions */
 
 static int last_line(const dlsh_node *n) {
-    int line = n->span.line;
-    for (int i = 0; i < n->nkids; i++) {
-        const int below = n->kids[i] ? last_line(n->kids[i]) : 0;
-        line = below > line ? below : line;
-    }
+    int line = 0;
+    DLSH_EACH_BELOW (t, n) line = t.n->span.line > line ? t.n->span.line : line;
     return line;
 }
 

@@ -39,15 +39,12 @@ static int is_counted_in(const dlsh_node *n, const char *name) {
 
 /* name += len(y), in a loop over another loader: the samples of that; -1: it is none. */
 static long counted_in_loop(const dlsh_examination *e, const char *file, const dlsh_node *n, const char *name) {
-    long found = -1;
-    if (!n) return -1;
-    if (n->kind == DLSH_N_ASSIGN && n->op == DLSH_OP_ADD && dlsh_names(n->kids[0], name)) {
-        dlsh_dealt d;
-        if (sized_by(n->kids[1]) && dlsh_loader_around(e, file, n->span.line, &d))
+    dlsh_dealt d;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == DLSH_N_ASSIGN && t.n->op == DLSH_OP_ADD && dlsh_names(t.n->kids[0], name) &&
+            sized_by(t.n->kids[1]) && dlsh_loader_around(e, file, t.n->span.line, &d))
             return dl_dataset_len(d.data, d.split);
-    }
-    for (int i = 0; i < n->nkids && found < 0; i++) found = counted_in_loop(e, file, n->kids[i], name);
-    return found;
+    return -1;
 }
 
 /* The number that something is divided by; -1: it is not known. */
@@ -89,12 +86,8 @@ static int is_weighted(const dlsh_node *n) {
 /* name += ..., the last one before a place: the statement. */
 static const dlsh_node *counter_of(const dlsh_node *n, const char *name, int before) {
     const dlsh_node *found = NULL;
-    if (!n || n->span.start >= before) return NULL;
-    if (n->kind == DLSH_N_ASSIGN && n->op == DLSH_OP_ADD && dlsh_names(n->kids[0], name)) return n;
-    for (int i = 0; i < n->nkids; i++) {
-        const dlsh_node *below = counter_of(n->kids[i], name, before);
-        if (below) found = below;
-    }
+    DLSH_EACH_BELOW_IF (t, n, t.n->span.start < before)
+        if (t.n->kind == DLSH_N_ASSIGN && t.n->op == DLSH_OP_ADD && dlsh_names(t.n->kids[0], name)) found = t.n;
     return found;
 }
 

@@ -36,12 +36,11 @@ static const dlsh_node *value_before(const char *file, const char *name, const d
 
 /* name / ..., anywhere behind a place: the division. */
 static const dlsh_node *division_of(const dlsh_node *n, const char *name, int behind, int till) {
-    const dlsh_node *found = NULL;
-    if (!n || n->span.end <= behind || n->span.start >= till) return NULL;
-    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_DIV && n->span.start >= behind && dlsh_mentions(n->kids[0], name))
-        return n;
-    for (int i = 0; i < n->nkids && !found; i++) found = division_of(n->kids[i], name, behind, till);
-    return found;
+    DLSH_EACH_BELOW_IF (t, n, t.n->span.end > behind && t.n->span.start < till)
+        if (t.n->kind == DLSH_N_BINARY && t.n->op == DLSH_OP_DIV && t.n->span.start >= behind &&
+            dlsh_mentions(t.n->kids[0], name))
+            return t.n;
+    return NULL;
 }
 
 static int is_number_of(const dlsh_node *n) {
@@ -92,11 +91,10 @@ static void each_assignment(const looking *s, const dlsh_node *n, void (*look)(c
 
 /* Is a name added to, or given its value, in a tree? */
 static int changes(const dlsh_node *n, const char *name, int adds) {
-    if (!n || n->kind == DLSH_N_FN) return 0;
-    if (n->kind == DLSH_N_ASSIGN && dlsh_assigns(n, name) && !n->op != !!adds) return 1;
-    if (n->kind == DLSH_N_FOR && !adds && dlsh_assigns(n, name)) return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (changes(n->kids[i], name, adds)) return 1;
+    DLSH_EACH_BELOW_IF (t, n, t.n->kind != DLSH_N_FN) {
+        if (t.n->kind == DLSH_N_ASSIGN && dlsh_assigns(t.n, name) && !t.n->op != !!adds) return 1;
+        if (t.n->kind == DLSH_N_FOR && !adds && dlsh_assigns(t.n, name)) return 1;
+    }
     return 0;
 }
 
@@ -234,10 +232,9 @@ static const dlsh_node *metric_with(const dlsh_node *n, const char *name, int be
 }
 
 static int is_set_again(const dlsh_node *n, const char *name, int behind, int till) {
-    if (!n || n->span.end <= behind || n->span.start >= till) return 0;
-    if (n->span.start >= behind && (given_to(n, name) || (n->kind == DLSH_N_FOR && dlsh_assigns(n, name)))) return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (is_set_again(n->kids[i], name, behind, till)) return 1;
+    DLSH_EACH_BELOW_IF (t, n, t.n->span.end > behind && t.n->span.start < till)
+        if (t.n->span.start >= behind && (given_to(t.n, name) || (t.n->kind == DLSH_N_FOR && dlsh_assigns(t.n, name))))
+            return 1;
     return 0;
 }
 
@@ -271,12 +268,9 @@ static int appends(const dlsh_node *n, const char *name) {
 /* The last loop of a tree before a place in which a list of that name grows; NULL: none. */
 static const dlsh_node *loop_that_fills(const dlsh_node *n, const char *name, int before) {
     const dlsh_node *found = NULL;
-    if (!n || n->span.start >= before) return NULL;
-    for (int i = 0; i < n->nkids; i++) {
-        const dlsh_node *below = loop_that_fills(n->kids[i], name, before);
-        if (below) found = below;
-    }
-    return found ? found : n->kind == DLSH_N_FOR && n->span.end <= before && appends(dlsh_body_of(n), name) ? n : NULL;
+    DLSH_EACH_BELOW_IF (t, n, t.n->span.start < before)
+        if (t.n->kind == DLSH_N_FOR && t.n->span.end <= before && appends(dlsh_body_of(t.n), name)) found = t.n;
+    return found;
 }
 
 /* The loop, or comprehension, whose results an expression has in their order; NULL: it is not known. */

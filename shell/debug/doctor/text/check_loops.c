@@ -107,11 +107,9 @@ static void look_at_rebound(dlsh_examination *e, const char *file, const dlsh_no
 /* ---------------------------------------------------------------- loops over batches */
 
 static const dlsh_node *break_in(const dlsh_node *n) {
-    const dlsh_node *found = NULL;
-    if (!n || dlsh_is_loop(n) || n->kind == DLSH_N_FN) return NULL;
-    if (n->kind == DLSH_N_BREAK) return n;
-    for (int i = 0; i < n->nkids && !found; i++) found = break_in(n->kids[i]);
-    return found;
+    DLSH_EACH_BELOW_IF (t, n, !dlsh_is_loop(t.n) && t.n->kind != DLSH_N_FN)
+        if (t.n->kind == DLSH_N_BREAK) return t.n;
+    return NULL;
 }
 
 static int is_within_lines(const dlsh_node *n, int line) {
@@ -212,15 +210,13 @@ static void look_at_steps(dlsh_examination *e, const char *file, const dlsh_node
 
 /* A statement of a loop that makes s anew of an s without history; *carried: one that makes s of what it was. */
 static const dlsh_node *state_cut_in(const dlsh_node *n, const char **name, int *carried) {
-    const dlsh_node *found = NULL;
-    if (!n || n->kind == DLSH_N_FN) return NULL;
-    for (int i = 0; n->kind == DLSH_N_ASSIGN && i < n->nkids - 1; i++) {
-        const dlsh_node *to = n->kids[i], *value = n->kids[n->nkids - 1];
-        const dlsh_node *cut = to->kind == DLSH_N_NAME ? dlsh_cut_of_name(value, to->text) : NULL;
-        if (cut && !found) found = n, *name = to->text, *carried |= cut != value;
-    }
-    for (int i = 0; i < n->nkids && !found; i++) found = state_cut_in(n->kids[i], name, carried);
-    return found;
+    DLSH_EACH_BELOW_IF (t, n, t.n->kind != DLSH_N_FN)
+        for (int i = 0; t.n->kind == DLSH_N_ASSIGN && i < t.n->nkids - 1; i++) {
+            const dlsh_node *to = t.n->kids[i], *value = t.n->kids[t.n->nkids - 1];
+            const dlsh_node *cut = to->kind == DLSH_N_NAME ? dlsh_cut_of_name(value, to->text) : NULL;
+            if (cut) return *name = to->text, *carried |= cut != value, t.n;
+        }
+    return NULL;
 }
 
 static int carries(const dlsh_node *n, const char *name) {
@@ -245,10 +241,11 @@ static dlsh_property is_item(void *loop, const dlsh_step *at) {
 
 /* Does a tree hold a loss, or the call of a function that trains? */
 static int has_loss(const char *file, const dlsh_node *n) {
-    const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
-    int found = by && (dlsh_speaks_of(by, "loss|entropy") || dlsh_trains(dlsh_function_of(file, by)));
-    for (int i = 0; n && i < n->nkids && !found; i++) found = has_loss(file, n->kids[i]);
-    return found;
+    DLSH_EACH_BELOW (t, n) {
+        const char *by = t.n->kind == DLSH_N_CALL ? t.n->kids[0]->text : NULL;
+        if (by && (dlsh_speaks_of(by, "loss|entropy") || dlsh_trains(dlsh_function_of(file, by)))) return 1;
+    }
+    return 0;
 }
 
 /* Does a statement of several names carry another one on, uncut? */
@@ -313,10 +310,9 @@ typedef struct cut_in_loop {
 } cut_in_loop;
 
 static int has_line(const dlsh_node *n, int line) {
-    if (!n) return 0;
-    for (int i = 0; i < n->nkids; i++)
-        if (has_line(n->kids[i], line)) return 1;
-    return n->span.line == line;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->span.line == line) return 1;
+    return 0;
 }
 
 static int see_cut(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {

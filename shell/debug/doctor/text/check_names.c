@@ -97,11 +97,10 @@ static void look_at_forward(dlsh_examination *e, const char *file, const dlsh_no
 
 /* The first call of one of the net's layers in an expression. */
 static const dlsh_node *layer_call(const dlsh_node *layers, const dlsh_node *n) {
-    const dlsh_node *found = NULL, *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
-    for (int i = 0; by && by->kind == DLSH_N_NAME && i < dlsh_count_layers(layers); i++)
-        if (layers->kids[i]->label && !strcmp(layers->kids[i]->label, by->text)) return n;
-    for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? layer_call(layers, n->kids[i]) : NULL;
-    return found;
+    DLSH_EACH_BELOW (t, n)
+        for (int i = 0; t.n->kind == DLSH_N_CALL && i < dlsh_count_layers(layers); i++)
+            if (layers->kids[i]->label && dlsh_names(t.n->kids[0], layers->kids[i]->label)) return t.n;
+    return NULL;
 }
 
 /* That no gradient reaches its weights was found before, and follows from it. */
@@ -244,9 +243,7 @@ static void find_lost(dlsh_examination *e, const char *file, const dlsh_node *ma
 /* How often a statement only appends to a list of that name. */
 static int appends_to(const dlsh_node *n, const char *name) {
     int count = 0;
-    if (!n) return 0;
-    if (n->kind == DLSH_N_CALL && dlsh_is_method(n, "append") && dlsh_names(n->kids[0]->kids[0], name)) count++;
-    for (int i = 0; i < n->nkids; i++) count += appends_to(n->kids[i], name);
+    DLSH_EACH_BELOW (t, n) count += dlsh_is_method(t.n, "append") && dlsh_names(t.n->kids[0]->kids[0], name);
     return count;
 }
 
@@ -299,11 +296,9 @@ static const dlsh_node *weights_in(const dlsh_examination *e, const char *file, 
 
 /* The first node behind a place that reads a name. */
 static const dlsh_node *first_read(const dlsh_node *n, const char *name, int behind) {
-    const dlsh_node *found = NULL;
-    if (!n || n->span.end <= behind) return NULL;
-    if (n->kind == DLSH_N_NAME) return n->span.start > behind && !strcmp(n->text, name) ? n : NULL;
-    for (int i = 0; i < n->nkids && !found; i++) found = first_read(n->kids[i], name, behind);
-    return found;
+    DLSH_EACH_BELOW_IF (t, n, t.n->span.end > behind)
+        if (t.n->span.start > behind && dlsh_names(t.n, name)) return t.n;
+    return NULL;
 }
 
 /* fast = adapt(slow, ...), which nothing reads, while what comes behind takes slow. */
@@ -373,11 +368,9 @@ static void look_at_argument(dlsh_examination *e, const char *file, const dlsh_n
 
 /* The call of a layer beside it of the same kind, behind another one, which may have been meant for it; 0: none. */
 static int line_of_second_call(const dlsh_node *n, const char *label, int *calls) {
-    int line = 0;
-    if (!n) return 0;
-    if (n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], label) && ++*calls == 2) return n->span.line;
-    for (int i = 0; i < n->nkids && !line; i++) line = line_of_second_call(n->kids[i], label, calls);
-    return line;
+    DLSH_EACH_BELOW (t, n)
+        if (t.n->kind == DLSH_N_CALL && dlsh_names(t.n->kids[0], label) && ++*calls == 2) return t.n->span.line;
+    return 0;
 }
 
 /* The second call of another layer of the kind of an unused one, beside its definition; 0: there is none. */

@@ -61,11 +61,10 @@ const dlsh_node *dlsh_scope_of(const dlsh_node *const *within, int depth) {
 }
 
 int dlsh_trains(const dlsh_node *n) {
-    if (!n) return 0;
-    if (n->kind == DLSH_N_COMMAND && n->num.cmd && !strcmp(n->num.cmd->name, "backward")) return 1;
-    if (dlsh_is_method(n, "backward") || dlsh_is_method(n, "step")) return 1;
-    for (int i = 0; i < n->nkids; i++)
-        if (dlsh_trains(n->kids[i])) return 1;
+    DLSH_EACH_BELOW (t, n) {
+        if (t.n->kind == DLSH_N_COMMAND && t.n->num.cmd && !strcmp(t.n->num.cmd->name, "backward")) return 1;
+        if (dlsh_is_method(t.n, "backward") || dlsh_is_method(t.n, "step")) return 1;
+    }
     return 0;
 }
 
@@ -112,11 +111,9 @@ static void see_part_call(part_call *c, const char *file, const dlsh_node *n, co
 
 /* The declaration of a part of a net; NULL: it has none of that name. */
 static const dlsh_node *part_named(const dlsh_node *n, const char *name) {
-    const dlsh_node *found = NULL;
-    if (n->kind == DLSH_N_LAYER && n->label && !strcmp(n->label, name)) return n;
-    for (int i = 0; i < n->nkids && !found; i++)
-        if (n->kids[i] && n->kids[i]->kind != DLSH_N_FN) found = part_named(n->kids[i], name);
-    return found;
+    DLSH_EACH_BELOW_IF (t, n, t.n->kind != DLSH_N_FN)
+        if (t.n->kind == DLSH_N_LAYER && t.n->label && !strcmp(t.n->label, name)) return t.n;
+    return NULL;
 }
 
 static int is_recurrent(const dlsh_node *net, const char *name) {
