@@ -329,7 +329,7 @@ static void find_target_scale(dlsh_examination *e, const dlsh_samples *s) {
     if (!(rms > 100) || size_of_targets(e) < rms / 8) return; /* scaled on the way to the loss */
     dlsh_finding *f =
         dlsh_find_at(e, s->target_file, s->target_line, "train on (y - mean(y)) / std(y), and turn the results back");
-    if (dlsh_learns_well(e, 0.05)) dlsh_only_note(e, f);
+    if (dlsh_learns_well(e, 0.95)) dlsh_only_note(e, f);
     dlsh_cause(f, "%s are not scaled: errors and gradients are as large as they are", s->target);
     char used[64];
     dlsh_evidence(f, "they have mean %.4g and deviation %.4g; a net begins with results of about -1 to 1%s", mean,

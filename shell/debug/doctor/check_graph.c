@@ -147,9 +147,10 @@ static void look_at_channels(dlsh_examination *e, const dl_journal_row *r, dlsh_
     const dl_journal_value *x = &n->in[0];
     char attrs[80];
     snprintf(attrs, sizeof attrs, "%s ", n->attrs);
-    if (!dlsh_op_is(n, "mean|sum|amax") || *n->layer || x->ndim < 3 || n->out.ndim != x->ndim - 1) return;
-    if (is_mean_of_features(p, n)) return tell_features(e, r, p, n);
-    if (!strstr(attrs, "dim=[1] ") && !strstr(attrs, "dim=1 ")) return;
+    if (!dlsh_op_is(n, "mean|sum|amax") || *n->layer || x->ndim < 3 || n->out.ndim < 2 || n->out.ndim >= x->ndim)
+        return;
+    if (n->out.ndim == x->ndim - 1 && is_mean_of_features(p, n)) return tell_features(e, r, p, n);
+    if (!strstr(attrs, "dim=[1] ") && !strstr(attrs, "dim=1 ") && !strstr(attrs, "dim=[1,")) return;
     const dl_journal_node *by = dlsh_pass_source(p, n, 0), *user = dlsh_pass_user(p, n);
     for (int i = 0; by && i < 4 && !strstr(by->op, "conv"); i++)
         by = strstr(by->op, "relu") || strstr(by->op, "norm") || strstr(by->op, "pool") ||

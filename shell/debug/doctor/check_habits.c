@@ -239,7 +239,7 @@ static void find_noise_target(dlsh_examination *e, const char *file, const dlsh_
     const char *by = callee_of(n);
     const dlsh_node *y = by && (strstr(by, "loss") || strstr(by, "entropy")) ? dlsh_argument_of(n, 1, "target") : NULL;
     const char *made = callee_of(y);
-    if (!made || !dlsh_uses_net(e, file, n->kids[1]) ||
+    if (!made || !dlsh_uses_net(e, file, n->kids[1]) || !dlsh_has_history_at(e, file, n->span.line) ||
         !dlsh_is_word("randn|rand|randint|randn_like|rand_like|normal", made))
         return;
     dlsh_found(e, file, n->span.line, "the targets of the samples",

@@ -731,7 +731,7 @@ dl_status dlsh_check_trend(dlsh_examination *e) {
                            "it comes near to is not known",
                            dlsh_first_loss(r), r->last, r->count - r->since);
         else if (before - after > 0.02 * fabs(before))
-            dlsh_passed(e, "from %.4g to %.4g in %ld passes", dlsh_first_loss(r), r->last, r->count - r->since);
+            dlsh_passed(e, "from %.4g on average at first to %.4g at last, in %ld passes", before, after, r->count);
         else if (free)
             dlsh_unchecked(e, "its value tells no error, as its targets move, or its parts pull both ways");
         else if (r->count >= 40 && before > 1e-3 && r->nnodes[1])

@@ -389,6 +389,19 @@ static int units_died(const dlsh_examination *e) {
     return died;
 }
 
+/* Does each step of an optimizer that divides by the size of gradients move the many weights of a net by more than they
+ * are large at first, so that what they began with is gone, and is the loss not small for all that? */
+static int overruns_start(const steps *s) {
+    enum { MANY = 1000 };
+    const char *kind = dl_optimizer_kind(s->o);
+    dl_tensor *p;
+    long n = 0;
+    if (!(strstr(kind, "adam") || strstr(kind, "rms")) || !(s->row->high >= 0.1)) return 0;
+    for (long i = 0; (p = dl_optimizer_param(s->o, i, NULL)); i++) n += dl_ndim(p) > 1 ? dl_numel(p) : 0;
+    return n >= MANY && s->row->ratio[0] > 0.7 && isfinite(s->row->ratio[0]) && s->pass &&
+           !dlsh_settled_lower(s->pass, 0.9);
+}
+
 /* Data that are too large make updates so. */
 static int too_large(dlsh_examination *e, const steps *s) {
     double ratio = s->row->ratio[3];
@@ -403,7 +416,7 @@ static int too_large(dlsh_examination *e, const steps *s) {
     int restless = ratio > 0.5 && s->row->ratio[1] > 0.05 && !dlsh_settled_lower(s->pass, 0.3);
     if (!grows && dlsh_was_found(e, "parameters and optimizers", "")) return 0;
     const int killed = ratio > 0.1 && s->row->ratio[0] > 0.03 && !dlsh_settled_lower(s->pass, 0.3) && units_died(e);
-    if (!(ratio > 3) && !restless && !(grows && ratio > 0.02) && !killed) return 0;
+    if (!(ratio > 3) && !restless && !(grows && ratio > 0.02) && !killed && !overruns_start(s)) return 0;
     if (leaves_domain(s) || dlsh_was_found(e, "the data", "not finite") ||
         dlsh_was_found(e, "gradients of own functions", ""))
         return 0;

@@ -172,6 +172,29 @@ static void see_set(made *m, const char *file, const dlsh_node *n, const dlsh_no
     m->at = (dl_source){file, n->span.line}, m->count++;
 }
 
+/* How many layers of a net have a parameter, which a later one may be tied to; *first: the first of them. */
+static int count_owners(dl_module *m, const void *leaf, const dl_module **first) {
+    int n = 0;
+    for (int i = 0; i < dl_module_count(m); i++) n += count_owners(dl_module_at(m, i), leaf, first);
+    dl_module_list *own = dl_module_count(m) ? NULL : dl_module_tensors(m, 1);
+    for (long i = 0; own && i < own->n; i++) {
+        if (own->entries[i].tensor != leaf) continue;
+        if (!*first) *first = m;
+        n++;
+    }
+    return dl_module_list_free(own), n;
+}
+
+/* The layer of a net that has a parameter, which the script uses by itself, m.emb.weight; no file: none has. */
+static dl_source source_of_layer(const dlsh_examination *e, const dl_tensor *w) {
+    const dl_module *owner = NULL;
+    DLSH_EACH_HOLDER_WHILE (!owner, h, &e->holders) {
+        dl_module *net = dlsh_unwrap(h->value, &dlsh_net_class);
+        if (net) count_owners(net, w, &owner);
+    }
+    return owner ? dlsh_module_source(owner) : (dl_source){0};
+}
+
 dl_source dlsh_leaf_source(const dlsh_examination *e, const dl_journal_value *v, dl_source otherwise) {
     char name[120];
     dl_tensor *w = dlsh_live_leaf(e, v->leaf, name, sizeof name);
@@ -185,7 +208,8 @@ dl_source dlsh_leaf_source(const dlsh_examination *e, const dl_journal_value *v,
     if (m.name) dlsh_each_node(see_made, &m); /* memory is made anew by updates */
     if (m.name)
         DLSH_EACH_NODE (t) see_set(&set, t.file, t.n, t.within, t.depth);
-    return set.count ? set.at : m.count == 1 ? m.at : maker;
+    const dl_source layer = w && !set.count && !m.count ? source_of_layer(e, w) : (dl_source){0};
+    return set.count ? set.at : m.count == 1 ? m.at : layer.file ? layer : maker;
 }
 
 dl_source dlsh_source_of_use(const dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
@@ -204,19 +228,6 @@ dl_source dlsh_source_of_use(const dlsh_examination *e, dlsh_pass p, const dl_jo
         if (use.file && use.line != at.line) return use;
     }
     return at;
-}
-
-/* How many layers of a net have a parameter, which a later one may be tied to; *first: the first of them. */
-static int count_owners(dl_module *m, const void *leaf, const dl_module **first) {
-    int n = 0;
-    for (int i = 0; i < dl_module_count(m); i++) n += count_owners(dl_module_at(m, i), leaf, first);
-    dl_module_list *own = dl_module_count(m) ? NULL : dl_module_tensors(m, 1);
-    for (long i = 0; own && i < own->n; i++) {
-        if (own->entries[i].tensor != leaf) continue;
-        if (!*first) *first = m;
-        n++;
-    }
-    return dl_module_list_free(own), n;
 }
 
 /* Where the weight of a layer that is tied to another one is made; else where the layer is. */

@@ -176,6 +176,15 @@ static int is_item(const tracer *t, const dlsh_node *n) {
     return made && (made->kind == DLSH_N_LIST || made->kind == DLSH_N_RECORD);
 }
 
+/* The parts of cat([x[p], more], 1), whose rows are those of the first one; NULL: it is none. */
+static const dlsh_node *first_of_columns(const tracer *t, const dlsh_node *n) {
+    const int joins = dlsh_is_call_of(n, "cat|concat|concatenate"), columns = dlsh_is_call_of(n, "hstack|column_stack");
+    const dlsh_node *list = (joins || columns) && n->nkids > 1 ? n->kids[1] : NULL;
+    const dlsh_node *dim = joins ? dlsh_argument_of(n, 1, "dim") : NULL;
+    const double d = dim ? dlsh_number_of(t->e, t->unit->name, dim) : columns ? 1 : 0;
+    return list && list->kind == DLSH_N_LIST && list->nkids && (d == 1 || d == -1) ? list : NULL;
+}
+
 /* Is it one table of data as it is, but for the order or number of its rows, and its form? Then what it is made of. */
 static const dlsh_node *kept(const tracer *t, const dlsh_node *n, dlsh_traced *to) {
     static const char casts[] = "to|clone|contiguous|reshape|view|float|long|detach|squeeze|unsqueeze|flatten|double";
@@ -186,7 +195,8 @@ static const dlsh_node *kept(const tracer *t, const dlsh_node *n, dlsh_traced *t
     }
     if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "values")) return n->kids[0];
     if (n->kind != DLSH_N_CALL) return NULL;
-    const dlsh_node *callee = n->kids[0];
+    const dlsh_node *callee = n->kids[0], *columns = first_of_columns(t, n);
+    if (columns) return columns;
     int method = callee->kind == DLSH_N_FIELD, named = method || callee->kind == DLSH_N_NAME;
     const dlsh_node *of = method ? callee->kids[0] : n->nkids > 1 ? n->kids[1] : NULL;
     if (!named || !of) return NULL;

@@ -86,8 +86,9 @@ static int is_for_all(const dlsh_examination *e, const char *file, const dlsh_no
                       int depth) {
     const dl_journal_row *of = NULL;
     int evaluated = 0;
+    if (dlsh_is_by_chance(within, depth)) return 0;
     while (depth && within[depth - 1]->kind != DLSH_N_FN) depth--;
-    if (!depth || dlsh_draws(within[depth - 1])) return 0;
+    if (!depth) return 0;
     DLSH_EACH_ROW_WHILE (!of, r, e, DL_DID_FORWARD)
         if (dlsh_is_training_pass(e, r) && is_from(e, file, n, r)) of = r;
     DLSH_EACH_ROW_WHILE (of, r, e, DL_DID_FORWARD) {

@@ -225,11 +225,12 @@ static int is_augmentation(const dlsh_examination *e, const char *file, const dl
     return training;
 }
 
-/* Does chance decide whether it is done? if rand(1) < 0.5 { ... } */
-static int is_by_chance(const dlsh_node *const *within, int depth) {
-    for (int i = 0; i < depth; i++)
-        if ((within[i]->kind == DLSH_N_IF || within[i]->kind == DLSH_N_COND) && dlsh_draws(within[i]->kids[0]))
-            return 1;
+int dlsh_is_by_chance(const dlsh_node *const *within, int depth) {
+    for (int i = 0; i < depth; i++) {
+        const int asks = within[i]->kind == DLSH_N_IF || within[i]->kind == DLSH_N_COND;
+        if (asks && dlsh_draws(within[i]->kids[0])) return 1;
+        if (dlsh_is_call_of(within[i], "where") && within[i]->nkids > 1 && dlsh_draws(within[i]->kids[1])) return 1;
+    }
     return 0;
 }
 
@@ -248,7 +249,7 @@ static int see_mirror(void *ctx, const char *file, const dlsh_node *n, const dls
     int from = 0, to = 0, swapped;
     const unsigned dims = mirrored(s->e, file, n, &swapped);
     if (!dims || !is_augmentation(s->e, file, n, within, depth)) return 0;
-    if (swapped && !is_by_chance(within, depth)) return 0; /* a form that a layer wants */
+    if (swapped && !dlsh_is_by_chance(within, depth)) return 0; /* a form that a layer wants */
     const int count = values_of(s->e, v);
     for (int i = 0; i < count; i++)
         for (int k = 0; k < count && is_table(v[i]); k++) {

@@ -9,6 +9,8 @@
 double dlsh_try_turned(dl_tensor *x, dl_tensor *y, unsigned dims, int swapped, int *from, int *to);
 /* Does a text draw random numbers? */
 int dlsh_draws(const dlsh_node *n);
+/* Does chance decide whether something is done, of the nodes around it? if rand(1) < 0.5 { ... } */
+int dlsh_is_by_chance(const dlsh_node *const *within, int depth);
 /* Functions of the script that change samples on their way into a net (augmented.c). */
 void dlsh_find_changed(dlsh_examination *e);
 /* Pictures that are turned while their targets, a number for each place, are not (unturned.c). */

@@ -197,7 +197,8 @@ dl_status dlsh_check_broadcast(dlsh_examination *e) {
     dlsh_find_wrong_scores(e);
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = 0; k < p.n; k++) look_at_shapes(e, p, &p.at[k]), look_at_sample_numbers(e, &p.at[k]);
+        for (long k = 0; k < p.n; k++) look_at_shapes(e, p, &p.at[k]);
+        for (long k = 0; k < p.n && !e->bad; k++) look_at_sample_numbers(e, &p.at[k]);
         nodes += p.n;
     }
     DLSH_EACH_ROW (r, e, DL_DID_SPREAD) look_at_spread(e, r);

@@ -204,8 +204,9 @@ dlsh_lost dlsh_lost_result(const char *path) {
         }
     }
     if (!lost.name) return lost;
-    const dlsh_node *taker =
-        is_recurrent(c.net, c.name) ? call_without_state(c.net, c.fn, c.statement->span.end) : NULL;
+    const dlsh_node *value = c.statement->kids[last]; /* enc(src(s)): what enc gives is lost */
+    const char *by = value->kind == DLSH_N_CALL && value->kids[0]->kind == DLSH_N_NAME ? value->kids[0]->text : c.name;
+    const dlsh_node *taker = is_recurrent(c.net, by) ? call_without_state(c.net, c.fn, c.statement->span.end) : NULL;
     lost.taker = taker ? taker->kids[0]->text : NULL;
     lost.made = c.statement->span.line;
     lost.at = (dl_source){c.file, taker ? taker->span.line : lost.made};
