@@ -543,6 +543,7 @@ dl_status dlsh_check_flow(dlsh_examination *e) {
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) look_at_policy(e, dlsh_pass_of(r, 1)), look_at_policy(e, dlsh_pass_of(r, 0));
     if (!dlsh_was_found(e, e->check, "the wrong sign")) find_stops(e); /* what is rewarded is gone by then */
     find_rivals(e);
+    dlsh_find_ranking_sign(e);
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         for (long k = 0; k < p.n; k++) look_at_margin(e, p, &p.at[k]);

@@ -410,7 +410,7 @@ static void look_at_unit(dlsh_examination *e, const dl_journal_row *r, const dl_
                      dead && before ? "an initialisation around 0: look at the bias and the scale of what goes in"
                      : dead         ? "a smaller learning rate, or leaky_relu"
                      : dlsh_op_is(n, "softmax") ? "divide the scores by the root of their length: q @ k.T / sqrt(d)"
-                     : before ? "a smaller initialisation, as randn(n, m) / n ** 0.5, or normalise what goes in"
+                     : before ? "a smaller initialisation, of deviation 1 / sqrt(inputs), or normalise what goes in"
                               : "a smaller learning rate, or a norm layer before it");
     char what[300];
     if (!f) return;
@@ -700,10 +700,6 @@ static void tell_depth(dlsh_examination *e, dlsh_pass first, dlsh_pass p, const 
     const int blocks = what == VANISH && made.file ? dlsh_line_of_blocks(made.file, made.line, &residual) : 0;
     dlsh_finding *f = dlsh_find_at(e, made.file, residual ? blocks : made.line,
                                    fixed          ? dlsh_fixed_remedy
-                                   : blocks       ? dlsh_kept(e,
-                                                              "h = h + b(h) in line %d, relu in place of sigmoid and tanh, "
-                                                                    "a norm layer, or a larger initialisation",
-                                                              blocks)
                                    : branches > 2 ? "a factor of 1 / sqrt(depth), or a norm layer in each branch"
                                    : growing > 3 && dlsh_op_is(by, "add")
                                        ? "a small factor for what is added, as the step of time: h + dt * f(h)"
@@ -711,7 +707,11 @@ static void tell_depth(dlsh_examination *e, dlsh_pass first, dlsh_pass p, const 
                                                    "last layer"
                                    : what == VANISH && strstr(why, "the weights")
                                        ? "a larger initialisation: deviation about sqrt(2 / inputs), or a norm layer"
-                                       : depths[what].remedy);
+                                   : blocks ? dlsh_kept(e,
+                                                        "h = h + b(h) in line %d, relu in place of sigmoid and tanh, "
+                                                        "a norm layer, or a larger initialisation",
+                                                        blocks)
+                                            : depths[what].remedy);
     if (!f) return;
     if (what == GROW) dlsh_mark_effects(e, "the initial loss");
     f->effect =

@@ -431,6 +431,7 @@ static int too_large(dlsh_examination *e, const steps *s) {
     if (!f) return 1;
     f->effect = (!added && !(ratio > 3) && dlsh_was_found(e, "shapes that are broadcast", "")) ||
                 dlsh_was_found(e, "the data", "order of their classes") ||
+                dlsh_was_found(e, "what the loss is given", "never reached") ||
                 dlsh_was_found(e, "the initial loss", "a fixed matrix");
     if (added)
         dlsh_cause(f, "the learning rate, %.3g, is too large for a loss that is the sum over %ld samples", s->row->high,

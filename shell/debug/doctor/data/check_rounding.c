@@ -104,14 +104,24 @@ static const dlsh_node *given(const dlsh_examination *e, const dl_journal_row *r
     return l.made && l.made->kind == DLSH_N_CALL ? dlsh_argument_of(l.made, 0, "x") : NULL;
 }
 
+/* Another line that divides by // behind the first one; 0: there is none. */
+static int another_division(const char *file, const dlsh_node *first) {
+    DLSH_EACH_BELOW (t, dlsh_text_root(file))
+        if (t.n->kind == DLSH_N_BINARY && t.n->op == DLSH_OP_FLOORDIV && t.n->span.line > first->span.line &&
+            t.n->span.line <= first->span.line + 2)
+            return t.n->span.line;
+    return 0;
+}
+
 void dlsh_find_rounded(dlsh_examination *e) {
-    char how[120];
+    char how[160];
     DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         const dlsh_node *from = r->grad && r->count > 1 ? given(e, r) : NULL;
         const dlsh_node *by = from ? rounded(e, r->file, from) : NULL;
         const int lost = by ? what_is_lost(e, r, how, sizeof how) : NOTHING;
         if (!lost) continue;
-        const int divides = by->kind == DLSH_N_BINARY;
+        const int divides = by->kind == DLSH_N_BINARY, more = divides ? another_division(r->file, by) : 0;
+        if (more) snprintf(how + strlen(how), sizeof how - strlen(how), "; line %d divides so, too", more);
         dlsh_found(e, r->file, by->span.line,
                    divides ? "divide by /, which keeps fractions"
                            : "keep floating numbers: leave the rounding out, or scale before it",

@@ -50,6 +50,8 @@ void dlsh_find_flat_targets(dlsh_examination *e, dlsh_pass p, const dl_journal_n
 int dlsh_find_variance_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p);
 /* ... what exp(v) multiplies on the way to a square, and v with the wrong sign in the loss (jacobian.c). */
 int dlsh_find_jacobian_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p);
+/* A difference of scores of which the random sample's is made the higher one (ranking.c). */
+void dlsh_find_ranking_sign(dlsh_examination *e);
 /* The statement of the script that divides gradients itself; 0: none does (scaled.c). */
 int dlsh_line_of_scaled_gradients(const char *file);
 /* Gradients that are clipped while the scale of the loss is still in them. */
