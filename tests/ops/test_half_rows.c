@@ -212,6 +212,50 @@ static void losses_by_labels(void **state) {
             }
 }
 
+/* ---- softmax */
+
+/* The gradient by its formula, from the rounded result. */
+static dl_tensor *softmax_slope(dl_tensor *y, dl_tensor *g, long dim, bool log) {
+    dl_tensor *e = log ? must(dl_exp(y)) : dl_ref(y), *part = log ? dl_ref(g) : must(dl_mul(g, y));
+    dl_tensor *sum = must(dl_sum(part, &dim, 1, 1)), *less = must(log ? dl_mul(e, sum) : dl_sub(g, sum));
+    dl_tensor *dx = must(log ? dl_sub(g, less) : dl_mul(y, less));
+    dl_unref(e), dl_unref(part), dl_unref(sum), dl_unref(less);
+    return dx;
+}
+
+static void check_softmax(dl_tensor *x, long dim, bool log) {
+    dl_tensor *wide = in_f64(x), *want = must(log ? dl_log_softmax(wide, dim) : dl_softmax(wide, dim)), *dx;
+    dl_tensor *seed = drawn(5, dl_ndim(x), dl_shape(x), dl_dtype_of(x)), *g = in_f64(seed);
+    for (int threads = 1; threads <= 3; threads++) {
+        omp_set_num_threads(threads);
+        dl_tensor *y = must(log ? dl_log_softmax(x, dim) : dl_softmax(x, dim)), *rounded = in_f64(y);
+        compare(y, want, 20, "softmax");
+        gradients(y, seed, &x, 1, 0, &dx);
+        dl_tensor *slope = softmax_slope(rounded, g, dim, log);
+        compare(dx, slope, 60, "a gradient of softmax");
+        dl_unref(y), dl_unref(rounded), dl_unref(dx), dl_unref(slope);
+    }
+    dl_unref(wide), dl_unref(want), dl_unref(seed), dl_unref(g);
+}
+
+static void softmaxes(void **state) {
+    (void)state;
+    static const long sizes[][3] = {{1, 1, 1},   {2, 3, 5},   {0, 3, 2},     {4, 0, 3},
+                                    {2, 70, 67}, {2, 9, 301}, {2, 17000, 1}, {1, 300, 65}};
+    static const long orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}};
+    const long had = dl_cpu_grain(1000);
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            for (int turn = 0; turn < 3; turn++)
+                for (long dim = 0; dim < 3; dim++) {
+                    dl_tensor *base = drawn((unsigned)i, 3, sizes[i], types[k]);
+                    dl_tensor *turned = must(dl_permute(base, orders[turn], 3)), *x = leaf(must(dl_detach(turned)));
+                    check_softmax(x, dim, false), check_softmax(x, dim, true);
+                    dl_unref(base), dl_unref(turned), dl_unref(x);
+                }
+    dl_cpu_grain(had);
+}
+
 /* ---- numbers that are not finite */
 
 static void infinities_are_seen(void **state) {
@@ -227,8 +271,9 @@ static void infinities_are_seen(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_by_index),    cmocka_unit_test(planes_by_index),
-                                       cmocka_unit_test(reductions),       cmocka_unit_test(reductions_of_nothing),
-                                       cmocka_unit_test(losses_by_labels), cmocka_unit_test(infinities_are_seen)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_by_index),      cmocka_unit_test(planes_by_index),
+                                       cmocka_unit_test(reductions),         cmocka_unit_test(reductions_of_nothing),
+                                       cmocka_unit_test(losses_by_labels),   cmocka_unit_test(softmaxes),
+                                       cmocka_unit_test(infinities_are_seen)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
