@@ -240,28 +240,21 @@ static dl_module *trained_like(const dlsh_examination *e, dl_module *m, const ch
     return NULL;
 }
 
-/* The call that copies a net of that name, or the one that the name stands for. */
-typedef struct copier {
-    const dlsh_examination *e;
-    const dl_module *of;
-    const char *name, *file;
-    int line;
-} copier;
-
-static int stands_for(const copier *c, const char *file, const dlsh_node *n) {
-    const dl_module *m = dlsh_object_of(c->e, file, n, &dlsh_net_class);
-    return m ? m == c->of : dlsh_names(n, c->name);
+static int stands_for(const dlsh_examination *e, const char *file, const dlsh_node *n, const dl_module *net,
+                      const char *name) {
+    const dl_module *m = dlsh_object_of(e, file, n, &dlsh_net_class);
+    return m ? m == net : dlsh_names(n, name);
 }
 
-static int see_copier(void *ctx, const char *file, const dlsh_node *n) {
-    copier *c = ctx;
-    const int method =
-        (dlsh_is_method(n, "copy") || dlsh_is_method(n, "clone")) && stands_for(c, file, n->kids[0]->kids[0]);
-    const int call =
-        n->kind == DLSH_N_CALL && n->nkids > 1 && dlsh_names(n->kids[0], "deepcopy") && stands_for(c, file, n->kids[1]);
-    if (!method && !call) return 0;
-    c->file = file, c->line = n->span.line;
-    return 1;
+/* The call that copies a net of that name, or the one that the name stands for; line 0: there is none. */
+static dl_source copier_of(const dlsh_examination *e, const dl_module *net, const char *name) {
+    DLSH_EACH_NODE (t) {
+        const dlsh_node *n = t.n, *of = NULL;
+        if (dlsh_is_method(n, "copy") || dlsh_is_method(n, "clone")) of = n->kids[0]->kids[0];
+        if (n->kind == DLSH_N_CALL && n->nkids > 1 && dlsh_names(n->kids[0], "deepcopy")) of = n->kids[1];
+        if (of && stands_for(e, t.file, of, net, name)) return (dl_source){t.file, n->span.line};
+    }
+    return (dl_source){NULL, 0};
 }
 
 /* Was something made before the training began, and never in its loop? */
@@ -309,8 +302,8 @@ static void look_at_target(dlsh_examination *e, const dl_journal_row *r) {
     dl_module *m = r->grad || r->count < 8 ? NULL : dlsh_live_net(e, r->what, &name);
     if (!m || trains_any(e, m) || !(is_untouched(m, &made) || is_set_before(e, m)) || !dlsh_is_trained(e, r)) return;
     dl_module *twin = trained_like(e, m, &other);
-    copier c = {.e = e, .of = twin, .name = other};
-    if (!twin || !dlsh_each_node(see_copier, &c) || !is_before_training(e, r->file, c.line)) return;
+    const dl_source c = twin ? copier_of(e, twin, other) : (dl_source){NULL, 0};
+    if (!c.line || !is_before_training(e, r->file, c.line)) return;
     if (dlsh_was_found(e, e->check, "copied the wrong way")) return;
     dlsh_finding *f = dlsh_found(
         e, c.file, c.line, "take its weights again every so often: target.load_state_dict(q.state_dict())",
@@ -389,14 +382,9 @@ static void look_at_evaluated(dlsh_examination *e, const dl_journal_row *r) {
     if (dlsh_was_found(e, "parameters and optimizers", "no optimizer trains")) return;
     dl_module *twin = trained_like(e, m, &other);
     if (!twin || is_evaluated_after(e, twin) || !is_before_training(e, r->file, made.line)) return;
-    copier c = {.e = e, .of = m, .name = name}, d = {.e = e, .of = twin, .name = other};
-    if (!dlsh_each_node(see_copier, &d)) dlsh_each_node(see_copier, &c);
-    const int line = d.line ? d.line : c.line ? c.line : r->line;
-    dlsh_found(e,
-               d.line   ? d.file
-               : c.line ? c.file
-                        : r->file,
-               line, "evaluate the net that was trained, or copy its weights when it has become better",
+    const dl_source own = copier_of(e, twin, other), c = own.line ? own : copier_of(e, m, name);
+    dlsh_found(e, c.line ? c.file : r->file, c.line ? c.line : r->line,
+               "evaluate the net that was trained, or copy its weights when it has become better",
                "%s is evaluated, but another net was trained, %s: %s is as it was before the training\n"
                "no optimizer has its weights, and nothing was written to them since line %d; it is evaluated at line "
                "%d, and the net that was trained never is",

@@ -81,14 +81,6 @@ static int is_shared(dlsh_pass p, const dl_journal_node *n) {
            user->out.ndim >= 2 && user->out.shape[0] == n->in[0].shape[0];
 }
 
-/* Does a node come from another one, through any operand? */
-static int comes_from(dlsh_pass p, const dl_journal_node *n, const dl_journal_node *other, int depth) {
-    if (n == other) return 1;
-    for (int k = 0; n && k < n->nin && k < 8 && depth < 12; k++)
-        if (n->in[k].there && comes_from(p, dlsh_pass_node(p, n->in[k].from), other, depth + 1)) return 1;
-    return 0;
-}
-
 /* A figure of all elements, [N, K], where one of each sample was meant: it is put beside figures of samples. */
 static const dl_journal_node *shared_by_all(dlsh_pass p, const dl_journal_node *n) {
     const dl_journal_value *x = &n->in[0];
@@ -102,7 +94,7 @@ static const dl_journal_node *shared_by_all(dlsh_pass p, const dl_journal_node *
     for (int k = 0; k < 2; k++) {
         const dl_journal_value *v = &user->in[k];
         const dl_journal_node *from = v->there ? dlsh_pass_node(p, v->from) : NULL;
-        if (!from || v->ndim < 1 || v->shape[0] != x->shape[0] || comes_from(p, from, n, 0)) continue;
+        if (!from || v->ndim < 1 || v->shape[0] != x->shape[0] || dlsh_is_made_of(p, from, n)) continue;
         const int itself = v->ndim == x->ndim && dlsh_pass_node(p, x->from) == from;
         /* the largest score taken from all changes nothing; a total of all is a distribution over the batch */
         if (extreme ? !itself : itself && dlsh_op_is(user, "div") && dlsh_op_is(from, "exp|softplus|sigmoid|relu"))

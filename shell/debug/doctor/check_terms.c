@@ -56,14 +56,6 @@ static double settled(const dl_journal_row *r) {
     return part ? sum / part : r->last;
 }
 
-/* Marks what a node was computed from, but for what `skip` was. */
-static void mark_sources(dlsh_pass p, const dl_journal_node *n, const dl_journal_node *skip, char *met) {
-    if (!n || n == skip || met[n - p.at]) return;
-    met[n - p.at] = 1;
-    for (int k = 0; k < n->nin && k < 8; k++)
-        if (n->in[k].there) mark_sources(p, dlsh_pass_node(p, n->in[k].from), skip, met);
-}
-
 static int has_leaf(dlsh_pass p, const char *met, const void *leaf) {
     for (long i = 0; i < p.n; i++)
         for (int k = 0; met[i] && k < p.at[i].nin && k < 8; k++)
@@ -74,12 +66,9 @@ static int has_leaf(dlsh_pass p, const char *met, const void *leaf) {
 /* A parameter with a gradient from the part alone; NULL: none. */
 static const dl_tensor *of_part_alone(const dlsh_examination *e, dlsh_pass p, const dl_journal_node *at) {
     char own[120];
-    DLSH_FREED char *met = calloc(1, (size_t)p.n);
-    DLSH_FREED char *rest = calloc(1, (size_t)p.n);
+    DLSH_FREED char *met = dlsh_sources_of(p, at, NULL), *rest = dlsh_sources_of(p, p.at, at);
     const dl_tensor *found = NULL;
     if (!met || !rest) return NULL;
-    mark_sources(p, at, NULL, met);
-    mark_sources(p, p.at, at, rest);
     for (long i = p.n - 1; i >= 0 && !found; i--)
         for (int k = 0; met[i] && k < p.at[i].nin && k < 8 && !found; k++) {
             const void *leaf = p.at[i].in[k].there ? p.at[i].in[k].leaf : NULL;
@@ -110,8 +99,7 @@ static int find_cut_rest(dlsh_examination *e, const dl_journal_row *r, const par
 /* Is the rest of the loss measured by other targets at last, as by those of a teacher that learns meanwhile? Then its
  * figures do not tell whether it became small. */
 static int has_moved(dlsh_pass first, dlsh_pass last, const dl_journal_node *part) {
-    DLSH_FREED char *rest = first.n == last.n ? calloc(1, (size_t)last.n) : NULL;
-    if (rest) mark_sources(last, last.at, part, rest);
+    DLSH_FREED char *rest = first.n == last.n ? dlsh_sources_of(last, last.at, part) : NULL;
     for (long i = 0; rest && i < last.n; i++)
         for (int k = 0; rest[i] && k < last.at[i].nin && k < 8; k++) {
             const dl_journal_value *a = &first.at[i].in[k], *b = &last.at[i].in[k];
@@ -276,10 +264,9 @@ static double size_given(dlsh_pass p, const char *own, const char *other) {
 
 /* By how much the gradients of one operand of a sum are larger than those of the other one; 0: not known. */
 static double outweighs(dlsh_pass p, const dl_journal_node *sum, int large) {
-    DLSH_FREED char *own = calloc(1, (size_t)p.n), *other = calloc(1, (size_t)p.n);
+    DLSH_FREED char *own = dlsh_sources_of(p, dlsh_pass_source(p, sum, large), NULL);
+    DLSH_FREED char *other = dlsh_sources_of(p, dlsh_pass_source(p, sum, !large), NULL);
     if (!own || !other) return 0;
-    mark_sources(p, dlsh_pass_source(p, sum, large), NULL, own);
-    mark_sources(p, dlsh_pass_source(p, sum, !large), NULL, other);
     const double less = has_data(p, own) && has_data(p, other) ? size_given(p, other, own) : 0;
     return less > 0 ? size_given(p, own, other) / less : 0;
 }

@@ -477,16 +477,9 @@ enum { DEPTH = 256 };
 
 /* Marks the nodes that the newest one with a weight is computed from: other branches have gradients of other sizes. */
 static char *chain_of(dlsh_pass p) {
-    char *on = calloc((size_t)p.n + 1, 1);
-    long k = 0;
-    while (k < p.n && !dlsh_node_weight(&p.at[k], NULL)) k++;
-    if (on && k < p.n) on[k] = 1;
-    for (; on && k < p.n; k++)
-        for (int i = 0; on[k] && i < p.at[k].nin && i < 8; i++) {
-            const dl_journal_node *from = p.at[k].in[i].there ? dlsh_pass_node(p, p.at[k].in[i].from) : NULL;
-            if (from) on[from - p.at] = 1;
-        }
-    return on;
+    DLSH_EACH_OP (n, p)
+        if (dlsh_node_weight(n, NULL)) return dlsh_sources_of(p, n, NULL);
+    return dlsh_sources_of(p, NULL, NULL);
 }
 
 /* Has the same optimizer both weights, or none of them? */

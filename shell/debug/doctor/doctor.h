@@ -99,6 +99,11 @@ const dl_journal_node *dlsh_pass_node(dlsh_pass p, unsigned long seq);
 const dl_journal_node *dlsh_pass_source(dlsh_pass p, const dl_journal_node *n, int k);
 /* Is a leaf an operand of a node? */
 int dlsh_pass_has(dlsh_pass p, const void *leaf);
+/* Marks, [p.n], the node and all that it was computed from, but for what `skip` alone was; owned by the caller; NULL
+ * without memory. */
+char *dlsh_sources_of(dlsh_pass p, const dl_journal_node *n, const dl_journal_node *skip);
+/* Is a node another one, or computed from it? */
+int dlsh_is_made_of(dlsh_pass p, const dl_journal_node *n, const dl_journal_node *from);
 /* The first node that uses its result; NULL: it is the root. */
 const dl_journal_node *dlsh_pass_user(dlsh_pass p, const dl_journal_node *n);
 /* Operand k of a node that weighs its input, the weight, as a leaf; NULL: it has none. *unit: the dimension of units;

@@ -92,6 +92,22 @@ int dlsh_pass_has(dlsh_pass p, const void *leaf) {
     return 0;
 }
 
+char *dlsh_sources_of(dlsh_pass p, const dl_journal_node *n, const dl_journal_node *skip) {
+    char *met = calloc((size_t)p.n + 1, 1);
+    if (met && n && n != skip) met[n - p.at] = 1;
+    for (const dl_journal_node *m = n; met && m && m < p.at + p.n; m++)
+        DLSH_EACH_OPERAND (v, m) {
+            const dl_journal_node *by = met[m - p.at] && v->there ? dlsh_pass_node(p, v->from) : NULL;
+            if (by && by != skip) met[by - p.at] = 1;
+        }
+    return met;
+}
+
+int dlsh_is_made_of(dlsh_pass p, const dl_journal_node *n, const dl_journal_node *from) {
+    DLSH_FREED char *met = dlsh_sources_of(p, n, NULL);
+    return met && met[from - p.at];
+}
+
 const dl_journal_node *dlsh_pass_user(dlsh_pass p, const dl_journal_node *n) {
     DLSH_EACH_OP_UP (m, p)
         DLSH_EACH_OPERAND (v, m)

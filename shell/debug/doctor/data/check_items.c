@@ -28,24 +28,21 @@ static dl_tensor *only_item(const dlsh_list *l) {
     return NULL;
 }
 
-typedef struct append {
-    const char *name, *file;
-    int line;
-} append;
-
-static int see_append(void *ctx, const char *file, const dlsh_node *n) {
-    append *a = ctx;
-    if (!dlsh_is_method(n, "append") || !dlsh_names(n->kids[0]->kids[0], a->name)) return 0;
-    a->file = file, a->line = n->span.line;
-    for (int i = 1; i < n->nkids; i++) { /* before = s, which is put into the list */
-        const dlsh_node *list = n->kids[i]->kind == DLSH_N_LIST ? n->kids[i] : n;
-        for (int k = list == n ? i : 0; k < list->nkids; k++) {
-            const dlsh_node *of = list->kids[k];
-            const dlsh_node *made = dlsh_defined(file, of);
-            if (made && made->kind == DLSH_N_NAME) a->line = made->span.line;
+/* Where what is put into a list of that name is made, or else the call; line 0: nothing is. */
+static dl_source appended(const char *name) {
+    DLSH_EACH_NODE (t) {
+        if (!dlsh_is_method(t.n, "append") || !dlsh_names(t.n->kids[0]->kids[0], name)) continue;
+        dl_source at = {t.file, t.n->span.line};
+        for (int i = 1; i < t.n->nkids; i++) { /* before = s, which is put into the list */
+            const dlsh_node *list = t.n->kids[i]->kind == DLSH_N_LIST ? t.n->kids[i] : t.n;
+            for (int k = list == t.n ? i : 0; k < list->nkids; k++) {
+                const dlsh_node *made = dlsh_defined(t.file, list->kids[k]);
+                if (made && made->kind == DLSH_N_NAME) at.line = made->span.line;
+            }
         }
+        return at;
     }
-    return 1;
+    return (dl_source){NULL, 0};
 }
 
 void dlsh_find_same_items(dlsh_examination *e) {
@@ -53,13 +50,11 @@ void dlsh_find_same_items(dlsh_examination *e) {
         const dlsh_list *l = h->value.type == DLSH_LIST ? h->value.as.list : NULL;
         const dl_tensor *t = l ? only_item(l) : NULL;
         if (!t) continue;
-        append a = {h->name, NULL, 0};
-        if (!dlsh_each_node(see_append, &a)) continue;
-        dl_source maker, writer;
-        dlsh_tensor_places(t, &maker, &writer);
+        const dl_source a = appended(h->name);
+        if (!a.line) continue;
         dlsh_found(e, a.file, a.line, "append a copy, .clone(), or make a new tensor each time",
                    "the items of %s are, or have, one and the same tensor: each of them has what was written last\n"
                    "%ld writes into it, the last at line %d; a list holds the tensor itself, not what it held",
-                   h->name, dl_tensor_version(t), writer.line);
+                   h->name, dl_tensor_version(t), dlsh_writer_of(t).line);
     }
 }

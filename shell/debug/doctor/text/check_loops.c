@@ -327,16 +327,6 @@ static int see_cut(void *ctx, const char *file, const dlsh_node *n, const dlsh_n
     return 1;
 }
 
-/* Is a node computed from another one? */
-static int depends_on(dlsh_pass p, const dl_journal_node *n, const dl_journal_node *from, int depth) {
-    if (n == from) return 1;
-    for (int k = 0; n && depth < 40 && k < n->nin && k < 8; k++)
-        if (n->in[k].there && n->in[k].from >= from->seq &&
-            depends_on(p, dlsh_pass_node(p, n->in[k].from), from, depth + 1))
-            return 1;
-    return 0;
-}
-
 /* The node that makes what an operand without history was made by, too, and that is computed with that: the next value
  * of a state. NULL: there is none. *times: how many such nodes the pass has. */
 static const dl_journal_node *next_state(dlsh_pass p, const dl_journal_node *n, const dl_journal_value *v,
@@ -350,7 +340,7 @@ static const dl_journal_node *next_state(dlsh_pass p, const dl_journal_node *n, 
         const dl_journal_node *user = dlsh_pass_user(p, m);
         if (user && user->line == m->line && !strcmp(user->file, m->file)) continue; /* within the statement */
         ++*times;
-        if (!found && depends_on(p, m, n, 0)) found = m;
+        if (!found && dlsh_is_made_of(p, m, n)) found = m;
     }
     return found;
 }
