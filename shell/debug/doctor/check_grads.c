@@ -382,6 +382,26 @@ static int is_of_former_net(const dlsh_examination *e, dl_optimizer *o, const dl
     return step != NULL;
 }
 
+/* The loss is computed with a copy of a net, and the optimizer has that net; former: it was given the name before. */
+static void tell_copy(dlsh_examination *e, dl_source made, const dlsh_node *copy, const missing *m,
+                      const dl_optimizer *o, int former) {
+    const int net = (int)strcspn(m->names, ".");
+    const char *more = m->n > 3 ? ", ..." : "";
+    if (former)
+        dlsh_found(e, made.file, made.line,
+                   dlsh_kept(e, "%s(%.*s, ...) here: the net that the loss is computed with", dl_optimizer_kind(o), net,
+                             m->names),
+                   "the optimizer has the net that %.*s is a copy of: the copy gets gradients, and nothing trains it\n"
+                   "line %d makes the copy, with weights of its own (%s%s); those of %s get no gradient",
+                   net, m->names, copy->span.line, m->names, more, dl_optimizer_text(o));
+    else
+        dlsh_found(e, made.file, copy->span.line,
+                   "one net for both, or give the optimizer the parameters of the copy, too",
+                   "%.*s is a copy with weights of its own: they get gradients, but no optimizer trains them\n"
+                   "%d parameters of the loss (%s%s) are not among those of %s, line %d",
+                   net, m->names, m->n, m->names, more, dl_optimizer_text(o), made.line);
+}
+
 static void find_untrained(dlsh_examination *e) {
     const dl_journal_row *step = NULL;
     int wrong;
@@ -391,24 +411,7 @@ static void find_untrained(dlsh_examination *e) {
     if (!o) return;
     dl_source made = dlsh_optimizer_place(e, o);
     const dlsh_node *copy = dlsh_copied_net(made.file, m.names);
-    if (copy && is_of_former_net(e, o, step)) {
-        dlsh_found(e, made.file, made.line,
-                   dlsh_kept(e, "%s(%.*s, ...) here: the net that the loss is computed with", dl_optimizer_kind(o),
-                             (int)strcspn(m.names, "."), m.names),
-                   "the optimizer has the net that %.*s is a copy of: the copy gets gradients, and nothing trains it\n"
-                   "line %d makes the copy, with weights of its own (%s%s); those of %s get no gradient",
-                   (int)strcspn(m.names, "."), m.names, copy->span.line, m.names, m.n > 3 ? ", ..." : "",
-                   dl_optimizer_text(o));
-        return;
-    }
-    if (copy) {
-        dlsh_found(
-            e, made.file, copy->span.line, "one net for both, or give the optimizer the parameters of the copy, too",
-            "%.*s is a copy with weights of its own: they get gradients, but no optimizer trains them\n"
-            "%d parameters of the loss (%s%s) are not among those of %s, line %d",
-            (int)strcspn(m.names, "."), m.names, m.n, m.names, m.n > 3 ? ", ..." : "", dl_optimizer_text(o), made.line);
-        return;
-    }
+    if (copy) return tell_copy(e, made, copy, &m, o, is_of_former_net(e, o, step));
     const char *kind = dl_optimizer_kind(o);
     const int name_of_net = (int)strcspn(m.names, ".,");
     /* than the optimizer, as a head that was put in place of another one */

@@ -66,6 +66,21 @@ static int is_of_whole_turns(dlsh_examination *e, const dlsh_samples *s, long nu
     return 1;
 }
 
+/* Columns whose deviations differ by far. */
+static void find_scales(dlsh_examination *e, const dlsh_samples *s, long small, double least, long large, double most) {
+    if (is_of_whole_turns(e, s, small, least)) return;
+    const dlsh_node *x = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT);
+    const dlsh_node *by = x ? dlsh_origin(s->file, x, multiplies_by_deviation, NULL) : NULL;
+    dlsh_finding *f = dlsh_find_at(e, s->file, by ? by->span.line : s->line,
+                                   by ? "divide by the deviation: here values are multiplied by it"
+                                      : "normalise each column: (x - mean(x, dim=0)) / std(x, dim=0)");
+    if (!f) return;
+    dlsh_cause(f, "the columns of %s differ in scale: column %ld outweighs the others", s->name, large);
+    char used[64];
+    dlsh_evidence(f, "the deviation of column %ld is %.3g, that of column %ld %.3g%s", large, most, small, least,
+                  dlsh_used_as_is(s, s->line, used, sizeof used));
+}
+
 static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
     dl_nan_event event;
     long constant = -1, small = -1, large = -1, constants = 0;
@@ -114,19 +129,8 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
                                : NULL;
     if (copies) dlsh_cause(copies, "all columns of %s are the same one", s->name);
     if (copies) dlsh_evidence(copies, "its %ld columns have equal values in all %ld samples", same, s->n);
-    if (small >= 0 && high.std > (high.std > 10 ? 300 : 1000) * low.std && !dlsh_normalised_first(e, "batch_norm")) {
-        if (is_of_whole_turns(e, s, small, low.std)) return;
-        const dlsh_node *x = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT);
-        const dlsh_node *by = x ? dlsh_origin(s->file, x, multiplies_by_deviation, NULL) : NULL;
-        dlsh_finding *f = dlsh_find_at(e, s->file, by ? by->span.line : s->line,
-                                       by ? "divide by the deviation: here values are multiplied by it"
-                                          : "normalise each column: (x - mean(x, dim=0)) / std(x, dim=0)");
-        if (!f) return;
-        dlsh_cause(f, "the columns of %s differ in scale: column %ld outweighs the others", s->name, large);
-        char used[64];
-        dlsh_evidence(f, "the deviation of column %ld is %.3g, that of column %ld %.3g%s", large, high.std, small,
-                      low.std, dlsh_used_as_is(s, s->line, used, sizeof used));
-    }
+    if (small >= 0 && high.std > (high.std > 10 ? 300 : 1000) * low.std && !dlsh_normalised_first(e, "batch_norm"))
+        find_scales(e, s, small, low.std, large, high.std);
 }
 
 /* Samples that are all about the same, as rows that were each scaled by their own figures. */

@@ -1,6 +1,5 @@
 /* Losses by pairs of scores, logsigmoid(a - b): one of samples that were observed is to be higher than one of samples
  * that were drawn at random. */
-#include <string.h>
 
 #include "debug/doctor/passes/passes.h"
 #include "debug/doctor/syntax.h"
