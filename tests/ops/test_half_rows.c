@@ -58,6 +58,8 @@ static dl_tensor *in_f64(dl_tensor *t) {
     return wide;
 }
 
+static dl_tensor *normed(const operands *o);
+
 /* The call, and its gradients by x and more, in the type of the operands and in f64; those whose rules round parts of
  * them are left out. `scale`: of a sum's terms. */
 static void check(call f, operands o, double scale, const char *what) {
@@ -68,7 +70,7 @@ static void check(call f, operands o, double scale, const char *what) {
     if (n == 2) leaf(o.more), leaf(wide.more);
     dl_tensor *want = must(f(&wide)), *seed = drawn(5, dl_ndim(want), dl_shape(want), dl_dtype_of(o.x));
     dl_tensor *as_f64 = must(dl_to(seed, DL_F64)), *slopes[2] = {0}, *got_slopes[2] = {0};
-    const bool has = dl_requires_grad(want) && f != reduce && !(f == bag && o.how);
+    const bool has = dl_requires_grad(want) && f != reduce && f != normed && !(f == bag && o.how);
     if (has) gradients(want, as_f64, wides, n, 0, slopes);
     for (int threads = 1; threads <= 3; threads++) {
         omp_set_num_threads(threads);
@@ -256,6 +258,29 @@ static void softmaxes(void **state) {
     dl_cpu_grain(had);
 }
 
+/* ---- norms of rows */
+
+static dl_tensor *normed(const operands *o) {
+    const long width = dl_shape(o->x)[dl_ndim(o->x) - 1];
+    return o->how ? dl_layer_norm(o->x, o->more, o->more, &width, 1, 1e-5)
+                  : dl_rms_norm(o->x, o->more, &width, 1, NULL);
+}
+
+static void norms(void **state) {
+    (void)state;
+    static const long sizes[][2] = {{1, 1}, {3, 5}, {0, 4}, {70, 67}, {5, 1024}, {2, 17000}};
+    const long had = dl_cpu_grain(1000);
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            for (int how = 0; how < 12; how++) {
+                dl_tensor *x = matrix(how / 4, types[k], sizes[i]), *own = must(dl_detach(x));
+                dl_tensor *w = how & 1 ? drawn(6, 1, &sizes[i][1], types[k]) : NULL;
+                check(normed, (operands){own, w, NULL, 0, how >> 1 & 1}, 10, "a norm of rows");
+                dl_unref(x), dl_unref(own), dl_unref(w);
+            }
+    dl_cpu_grain(had);
+}
+
 /* ---- numbers that are not finite */
 
 static void infinities_are_seen(void **state) {
@@ -271,9 +296,13 @@ static void infinities_are_seen(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_by_index),      cmocka_unit_test(planes_by_index),
-                                       cmocka_unit_test(reductions),         cmocka_unit_test(reductions_of_nothing),
-                                       cmocka_unit_test(losses_by_labels),   cmocka_unit_test(softmaxes),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_by_index),
+                                       cmocka_unit_test(planes_by_index),
+                                       cmocka_unit_test(reductions),
+                                       cmocka_unit_test(reductions_of_nothing),
+                                       cmocka_unit_test(losses_by_labels),
+                                       cmocka_unit_test(softmaxes),
+                                       cmocka_unit_test(norms),
                                        cmocka_unit_test(infinities_are_seen)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { BAND = 64 };
+enum { BAND = 64, HALF_ROW = 1 << 14 }; /* HALF_ROW: elements of 16 bits that are converted on the stack */
 
 typedef struct rows {
     dl_dtype t;
@@ -31,32 +31,63 @@ static void normalise_row(void *arg, long i) {
     r->f->row(r->x + at, r->w, r->b, r->y + at, r->d, r->eps, r->mean ? &r->mean[i] : NULL, &r->rstd[i]);
 }
 
+static void normalise_half_row(void *arg, long i) {
+    const rows *r = arg;
+    _Alignas(64) float x[HALF_ROW], y[HALF_ROW];
+    const long at = i * r->d * dl_dtype_size(r->t);
+    dl_cpu_half_to_f32(r->d, r->x + at, r->t, x);
+    r->f->row((char *)x, r->w, r->b, (char *)y, r->d, r->eps, r->mean ? &r->mean[i] : NULL, &r->rstd[i]);
+    dl_cpu_f32_to_half(r->d, y, r->y + at, r->t);
+}
+
 static void *pointer(dl_tensor *const *in, int nin, int i) { return nin > i && in[i] ? dl_ptr(in[i]) : NULL; }
 
 static void store(dl_tensor *to, const double *from) {
     for (long i = 0; i < to->numel; i++) dl_store_f64((char *)dl_ptr(to) + i * (long)dl_esize(to), to->dtype, from[i]);
 }
 
-/* All inputs are contiguous, in f32 or f64. */
+/* All inputs are contiguous, in f32 or f64; or x in 16 bits with weight and bias in f32. */
 static dl_status layer_norm_float(dl_call *c) {
     rows r;
     bool centred = c->op->id == dl_id_layer_norm;
     rows_of(&r, c->in[0], ATTR(c, LAYERNORM_NORMALIZED_SHAPE));
     r.w = pointer(c->in, c->nin, 1), r.b = pointer(c->in, c->nin, 2), r.y = dl_ptr(c->out[0]);
-    r.eps = centred ? ATTR_F(c, LAYERNORM_EPS) : dl_rms_eps(ATTR(c, LAYERNORM_EPS), r.t);
+    const bool half = DL_BIT(r.t) & DL_HALVES;
+    r.eps = centred ? ATTR_F(c, LAYERNORM_EPS) : dl_rms_eps(ATTR(c, LAYERNORM_EPS), half ? DL_F32 : r.t);
     size_t bytes = (size_t)(2 * r.n + 1) * sizeof(double);
     double *work = dl_host_alloc(bytes);
     if (!work) return dl_failed();
     r.mean = centred ? work : NULL, r.rstd = work + r.n;
-    dl_cpu_for(r.n, dl_cpu_threads(r.n * r.d), normalise_row, &r);
+    dl_cpu_for(r.n, dl_cpu_threads(r.n * r.d), half ? normalise_half_row : normalise_row, &r);
     if (r.d && centred) store(c->out[1], r.mean);
     if (r.d) store(c->out[c->op->out - 1], r.rstd);
     dl_host_free(work, bytes);
     return DL_OK;
 }
 
+/* x stays as it is. */
+static dl_status layer_norm_half(dl_call *c) {
+    dl_tensor *in[3] = {c->in[0]};
+    dl_call f = *c;
+    dl_status s = DL_OK;
+    f.in = in;
+    for (int i = 1; i < c->nin && s == DL_OK; i++) {
+        if (!c->in[i]) continue;
+        if ((in[i] = dl_tensor_empty(c->in[i]->ndim, c->in[i]->shape, DL_F32, 0)))
+            dl_cpu_copy(in[i], c->in[i]);
+        else
+            s = dl_failed();
+    }
+    if (s == DL_OK) s = layer_norm_float(&f);
+    dl_unref(in[1]), dl_unref(in[2]);
+    return s;
+}
+
 static dl_status layer_norm_run(dl_call *c) {
     bool plain = !(DL_BIT(c->dtype) & DL_HALVES);
+    rows r;
+    rows_of(&r, c->in[0], ATTR(c, LAYERNORM_NORMALIZED_SHAPE));
+    if (!plain && r.d <= HALF_ROW && dl_is_contiguous(c->in[0])) return layer_norm_half(c);
     for (int i = 0; i < c->nin; i++) plain = plain && (!c->in[i] || dl_is_contiguous(c->in[i]));
     return plain ? layer_norm_float(c) : dl_cpu_via_f32(c, layer_norm_float, true);
 }
