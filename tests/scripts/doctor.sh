@@ -83,4 +83,4 @@ m.eval()
 no_grad { print((m(x).argmax(1) == y).float().mean().item() > 0) }
 doctor
 .
-dlsh -n --db none typing 2>err | grep -oE "has been set anew since the training|[0-9]+ of them frozen"
+dlsh -n --db none typing 2>err | grep -oE "has been set anew since|[0-9]+ of them frozen"

@@ -379,7 +379,9 @@ static void look_at_evaluated(dlsh_examination *e, const dl_journal_row *r) {
     dl_source made = {0};
     dl_module *m = r->grad || r->till <= training_began(e) ? NULL : dlsh_live_net(e, r->what, &name);
     if (!m || trains_any(e, m) || !is_untouched(m, &made) || dlsh_is_trained(e, r)) return;
-    if (dlsh_was_found(e, "parameters and optimizers", "no optimizer trains")) return;
+    if (dlsh_was_found(e, "parameters and optimizers", "no optimizer trains") ||
+        dlsh_was_found(e, "parameters and optimizers", "is a copy of"))
+        return;
     dl_module *twin = trained_like(e, m, &other);
     if (!twin || is_evaluated_after(e, twin) || !is_before_training(e, r->file, made.line)) return;
     const dl_source own = copier_of(e, twin, other), c = own.line ? own : copier_of(e, m, name);
@@ -419,6 +421,7 @@ static void look_at_follower(dlsh_examination *e, const dl_journal_row *r) {
     dl_source made = {0};
     dl_module *m = r->till > training_began(e) && !e->bad ? dlsh_live_net(e, r->what, &name) : NULL;
     if (!m || trains_any(e, m) || !is_untouched(m, &made) || !is_run_after(e, m)) return;
+    if (dlsh_was_found(e, "parameters and optimizers", "is a copy of")) return;
     dl_module *of = copied_net(e, r->file, name, &line);
     if (!of || !is_before_training(e, r->file, line) || is_run_after(e, of)) return; /* or both are compared */
     dlsh_found(e, r->file, r->line,

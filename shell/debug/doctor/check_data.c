@@ -300,7 +300,10 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
                    "its values go from %.4g to %.4g; nets begin with weights for about -1 to 1",
                    s->name, low, high);
     } else if (n && !e->bad && s->apart)
-        dlsh_unchecked(e, "%s has been set anew since the training, and has other rows by now", s->name);
+        dlsh_unchecked(e,
+                       "%s has other rows than the training was given: it has been set anew since, or is taken along "
+                       "another dimension",
+                       s->name);
     else if (n && !e->bad)
         dlsh_passed(e, "%s, %ld%s samples: %.3g to %.3g, mean %.3g%s; %s%s", s->name, s->n,
                     s->n < s->total ? " of its" : "", low, high, mean, n < s->n * s->width ? ", some not finite" : "",

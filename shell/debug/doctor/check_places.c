@@ -110,7 +110,8 @@ static void judge_places(dlsh_examination *e, const dlsh_trial *a, const dlsh_tr
     if (first == a->n || first == b->n) first = (a->n < b->n ? a->n : b->n) - 1; /* as many classes as places */
     for (size_t i = 0; i < DLSH_COUNT(causes) && by < 0; i++) by = last_of(a, first, causes[i]);
     const dl_recorded *c = &a->calls[by < 0 ? first : by];
-    const int name = (int)strcspn(c->layer, "."), masked = line_of_mask(c) != dlsh_call_line(c);
+    const int own = dlsh_call_on_line(c->file, c->line, "scaled_dot_product_attention") != NULL; /* no layer's call */
+    const int name = own ? 0 : (int)strcspn(c->layer, "."), masked = line_of_mask(c) != dlsh_call_line(c);
     dlsh_found(
         e, dlsh_call_file(c), line_of_mask(c),
         name && masked ? "a mask that is true where none may look: triu(ones(t, t), diagonal=1) > 0"

@@ -79,6 +79,17 @@ static int is_seeded_again(dlsh_examination *e, const char *what) {
     return 1;
 }
 
+/* Where param(w) has its numbers from, by the name w; else its own line. */
+static int line_of_numbers(dl_source at) {
+    const dlsh_node *s = dlsh_statement_at(at.file, at.line);
+    DLSH_EACH_BELOW (t, s)
+        if (dlsh_is_call_of(t.n, "param") && t.n->nkids > 1 && t.n->kids[1]->kind == DLSH_N_NAME) {
+            const dlsh_node *made = dlsh_made(at.file, t.n->kids[1]);
+            return made ? made->span.line : at.line;
+        }
+    return at.line;
+}
+
 static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     int unit;
     char name[120];
@@ -91,6 +102,7 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
         return;
     dl_source maker = {dlsh_node_file(n), dlsh_node_line(n)}, writer = maker;
     if (w) dlsh_tensor_places(w, &maker, &writer);
+    if (w && maker.file) maker.line = line_of_numbers(maker);
     if (!w) snprintf(name, sizeof name, "%s", *v->name ? v->name : n->op);
     if (!w && !*n->layer_file) maker = dlsh_constant_parameter(maker);
     if (*n->layer_file) maker = (dl_source){n->layer_file, n->layer_line};
@@ -689,22 +701,21 @@ static void tell_depth(dlsh_examination *e, dlsh_pass first, dlsh_pass p, const 
     if (set.file) made = set;
     if (!set.file && !fixed && made.file)
         made.line = line_of_number(made.file, dlsh_statement_at(made.file, made.line), made.line);
-    int residual = 0;
-    const int blocks = what == VANISH && made.file ? dlsh_line_of_blocks(made.file, made.line, &residual) : 0;
-    dlsh_finding *f = dlsh_find_at(e, made.file, residual ? blocks : made.line,
-                                   fixed          ? dlsh_fixed_remedy
-                                   : branches > 2 ? "a factor of 1 / sqrt(depth), or a norm layer in each branch"
-                                   : growing > 3 && dlsh_op_is(by, "add")
-                                       ? "a small factor for what is added, as the step of time: h + dt * f(h)"
-                                   : growing > 3 ? "a layernorm at the head of each branch, and init=\"zeros\" for its "
-                                                   "last layer"
-                                   : what == VANISH && strstr(why, "the weights")
-                                       ? "a larger initialisation: deviation about sqrt(2 / inputs), or a norm layer"
-                                   : blocks ? dlsh_kept(e,
-                                                        "h = h + b(h) in line %d, relu in place of sigmoid and tanh, "
-                                                        "a norm layer, or a larger initialisation",
-                                                        blocks)
-                                            : depths[what].remedy);
+    const int small = strstr(why, "the weights") != NULL;
+    const int blocks = what == VANISH && made.file && !small ? dlsh_line_of_blocks(made.file, made.line) : 0;
+    dlsh_finding *f = dlsh_find_at(
+        e, made.file, blocks ? blocks : made.line,
+        fixed                                  ? dlsh_fixed_remedy
+        : branches > 2                         ? "a factor of 1 / sqrt(depth), or a norm layer in each branch"
+        : growing > 3 && dlsh_op_is(by, "add") ? "a small factor for what is added, as the step of time: h + dt * f(h)"
+        : growing > 3                          ? "a layernorm at the head of each branch, and init=\"zeros\" for its "
+                                                 "last layer"
+        : what == VANISH && small ? "a larger initialisation: deviation about sqrt(2 / inputs), or a norm layer"
+        : blocks                  ? dlsh_kept(e,
+                                              "h = h + b(h) in line %d, relu in place of sigmoid and tanh, "
+                                                               "a norm layer, or a larger initialisation",
+                                              blocks)
+                                  : depths[what].remedy);
     if (!f) return;
     if (what == GROW) dlsh_mark_effects(e, "the initial loss");
     f->effect =

@@ -114,21 +114,22 @@ static int another_division(const char *file, const dlsh_node *first) {
 }
 
 void dlsh_find_rounded(dlsh_examination *e) {
-    char how[160];
+    char how[120];
     DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         const dlsh_node *from = r->grad && r->count > 1 ? given(e, r) : NULL;
         const dlsh_node *by = from ? rounded(e, r->file, from) : NULL;
         const int lost = by ? what_is_lost(e, r, how, sizeof how) : NOTHING;
         if (!lost) continue;
         const int divides = by->kind == DLSH_N_BINARY, more = divides ? another_division(r->file, by) : 0;
-        if (more) snprintf(how + strlen(how), sizeof how - strlen(how), "; line %d divides so, too", more);
+        char again[40] = "";
+        if (more) snprintf(again, sizeof again, "; line %d divides so, too", more);
         dlsh_found(e, r->file, by->span.line,
                    divides ? "divide by /, which keeps fractions"
                            : "keep floating numbers: leave the rounding out, or scale before it",
                    "%s leaves almost nothing of %s: fractions are cut off\n"
-                   "%s, which the net is given at line %d",
+                   "%s, which the net is given at line %d%s",
                    divides ? "//, the division of whole numbers," : "a cast or rounding to whole numbers",
-                   lost == ALL ? "the inputs" : "a column of the inputs", how, r->line);
+                   lost == ALL ? "the inputs" : "a column of the inputs", how, r->line, again);
     }
 }
 

@@ -56,10 +56,16 @@ static int same_rows(const dl_tensor *a, const dl_tensor *b) {
     return a && b && dl_ndim(a) && dl_ndim(b) && dl_shape(a)[0] == dl_shape(b)[0];
 }
 
-/* The pick number n of picks for people: without the mark that tells two variables of one name apart. */
-static const char *shown_pick(const dlsh_traced *x, int n, char *buf, size_t size) {
+/* The text from pick number n on. */
+static const char *pick_at(const dlsh_traced *x, int n) {
     const char *p = x->picks;
     for (; n && *p; n--) p += strcspn(p, ";") + 1;
+    return p;
+}
+
+/* The pick number n of picks for people: without the mark that tells two variables of one name apart. */
+static const char *shown_pick(const dlsh_traced *x, int n, char *buf, size_t size) {
+    const char *p = pick_at(x, n);
     const int length = (int)strcspn(p, "#;");
     snprintf(buf, size, length ? "by [%.*s]" : "as they are", length, p);
     return buf;
@@ -141,6 +147,7 @@ static int are_of_two_parts(const dlsh_traced *x, const dlsh_traced *y) {
 static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_traced *y) {
     if (!strcmp(x->base, y->base) || are_alike_beyond(x, y) || is_made_of(e, y, x) || !x->tensor || !y->tensor) return;
     if (x->several != y->several || are_of_two_parts(x, y)) return;
+    if (dlsh_was_found(e, e->check, "labels do not belong")) return; /* of another input, as of lengths */
     const int whole = x->of_base == strlen(x->picks) && y->of_base == strlen(y->picks); /* before any were picked */
     if (!whole && dlsh_labels_tell(x->whole, y->whole)) return;                         /* as p and its copy pick */
     const int once = is_made_once(e, x) && is_made_once(e, y);
@@ -166,6 +173,9 @@ static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_
     const int as_is = set ? set->span.line : n >= y->nlines && y->name_line != y->base_line ? y->name_line : 0;
     if (as_is) snprintf(at_y, sizeof at_y, " (line %d)", as_is);
     if (!x_moves && !y_moves) f->remedy = "the same rows of both: x = x[keep]; y = y[keep]";
+    const char *more = pick_at(x, n);
+    if (!*pick_at(y, n) && *more && !x->random)
+        f->remedy = dlsh_kept(e, "the same rows of %s: %s[%.*s]", y->base, y->base, (int)strcspn(more, "#;"), more);
     if (as_is) f->remedy = dlsh_kept(e, "one order for both: the same rows of %s in line %d", y->base, as_is);
     dlsh_evidence(f, "the rows of %s are taken %s%s, those of %s %s%s", x->base, shown_pick(x, n, of_x, sizeof of_x),
                   at_x, y->base, shown_pick(y, n, of_y, sizeof of_y), at_y);

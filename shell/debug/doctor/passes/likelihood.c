@@ -58,8 +58,20 @@ static int sign_in_root(dlsh_pass p, const dl_journal_node *n) {
     return n ? sign : 0;
 }
 
-static int is_never_negative(const dl_journal_node *n) {
+/* A node without the factors above 0 that it has. */
+static const dl_journal_node *without_factor(dlsh_pass p, const dl_journal_node *n) {
+    for (int i = 0; dlsh_op_is(n, "mul") && i < DLSH_DEEP; i++) {
+        const int k = n->in[0].constant;
+        if (sign_of_constant(&n->in[!k]) <= 0) break;
+        n = dlsh_pass_source(p, n, k);
+    }
+    return n;
+}
+
+static int is_never_negative(dlsh_pass p, const dl_journal_node *n) {
     const char *at = dlsh_op_is(n, "pow") ? n->attrs : NULL;
+    const dl_journal_node *a = dlsh_op_is(n, "mul") ? without_factor(p, dlsh_pass_source(p, n, 0)) : NULL;
+    if (a && a == without_factor(p, dlsh_pass_source(p, n, 1))) return 1; /* r * r */
     return dlsh_op_is(n, "square|abs") || (at && dlsh_is_number_in(&n->in[1]) && fmod(n->in[1].low, 2) == 0);
 }
 
@@ -68,30 +80,54 @@ static const dl_journal_node *weighed_error(dlsh_pass p, const dl_journal_node *
     const dl_journal_node *u = dlsh_pass_user(p, x);
     for (int i = 0; u && i < 3 && dlsh_op_is(u, "mul"); i++) {
         const int k = dlsh_pass_source(p, u, 0) == x;
-        if (is_never_negative(dlsh_pass_source(p, u, k))) return u;
+        if (is_never_negative(p, without_factor(p, dlsh_pass_source(p, u, k)))) return u;
         if (!dlsh_is_number_in(&u->in[k])) return NULL;
         x = u, u = dlsh_pass_user(p, u);
     }
     return NULL;
 }
 
+/* What an exp is of, with minus signs and factors left out, and the sign that it has there. */
+static const dl_journal_node *exponent_of(dlsh_pass p, const dl_journal_node *x, int *sign) {
+    const dl_journal_node *v = dlsh_op_is(x, "exp") ? dlsh_pass_source(p, x, 0) : NULL;
+    *sign = 1;
+    for (int i = 0; dlsh_op_is(v, "neg|mul") && i < DLSH_DEEP; i++) {
+        const int k = dlsh_op_is(v, "mul") && v->in[0].constant;
+        const int own = dlsh_op_is(v, "neg") ? -1 : sign_of_constant(&v->in[!k]);
+        if (!own) break;
+        *sign *= own, v = dlsh_pass_source(p, v, k);
+    }
+    return v;
+}
+
+/* The node by which a number goes into the root with that sign by sums and factors alone; NULL: there is none. */
+static const dl_journal_node *goes_in(dlsh_pass p, const dl_journal_node *v, int sign) {
+    DLSH_EACH_OP (n, p)
+        for (int i = 0; i < 2 && dlsh_op_is(n, "mul|add|sub|neg"); i++) {
+            if (dlsh_pass_source(p, n, i) != v) continue;
+            const int own = dlsh_op_is(n, "mul")                                  ? sign_of_constant(&n->in[!i])
+                            : dlsh_op_is(n, "neg") || (dlsh_op_is(n, "sub") && i) ? -1
+                                                                                  : 1;
+            if (own && own * sign_in_root(p, n) == sign) return n;
+        }
+    return NULL;
+}
+
 int dlsh_find_variance_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
     DLSH_EACH_OP (x, p) {
-        const dl_journal_node *v = dlsh_op_is(x, "exp") ? dlsh_pass_source(p, x, 0) : NULL;
-        const dl_journal_node *product = v ? weighed_error(p, x) : NULL;
-        if (!product || dlsh_op_is(v, "neg") || sign_in_root(p, product) <= 0) continue;
-        DLSH_EACH_OP (sum, p) {
-            if (!dlsh_op_is(sum, "add") || (dlsh_pass_source(p, sum, 0) != v && dlsh_pass_source(p, sum, 1) != v))
-                continue;
-            if (sign_in_root(p, sum) <= 0) continue;
-            dlsh_found(e, x->file, x->line, "exp(-log_var) weighs the error, log_var is added",
-                       "the logarithm of the variance goes into both parts of the loss with the same sign: nothing "
-                       "holds it, and the loss falls without end\n"
-                       "exp of it multiplies the error, and line %d adds it: both become smaller with it, whatever the "
-                       "error is; the loss went from %.4g to %.4g",
-                       sum->line, r->first, r->last);
-            return 1;
-        }
+        int sign;
+        const dl_journal_node *v = exponent_of(p, x, &sign), *product = v ? weighed_error(p, x) : NULL;
+        const dl_journal_node *sum = product && sign_in_root(p, product) > 0 ? goes_in(p, v, sign) : NULL;
+        if (!sum) continue;
+        dlsh_found(e, x->file, sign > 0 ? x->line : sum->line,
+                   sign > 0 ? "exp(-log_var) weighs the error, log_var is added"
+                            : "log_var is added, + 0.5 * log_var, where exp(-log_var) weighs the error",
+                   "the logarithm of the variance goes into both parts of the loss with the same sign: nothing "
+                   "holds it, and the loss falls without end\n"
+                   "exp of it multiplies the error, and line %d %s: both become smaller with it, whatever the "
+                   "error is; the loss went from %.4g to %.4g",
+                   sum->line, sign > 0 ? "adds it" : "takes it away", r->first, r->last);
+        return 1;
     }
     return dlsh_find_jacobian_sign(e, r, p);
 }

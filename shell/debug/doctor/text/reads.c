@@ -220,19 +220,18 @@ static const dlsh_node *block_in(const dlsh_node *n, const dlsh_node *loop) {
     const dlsh_node *found = NULL, *call = n->kind == DLSH_N_ASSIGN && n->nkids == 2 && !n->op ? n->kids[1] : NULL;
     if (n->kind == DLSH_N_FOR) loop = n;
     if (loop && call && call->kind == DLSH_N_CALL && call->nkids == 2 && n->kids[0]->kind == DLSH_N_NAME &&
-        dlsh_names(call->kids[1], n->kids[0]->text) && loop->kids[0]->kind == DLSH_N_NAME &&
-        dlsh_names(call->kids[0], loop->kids[0]->text))
+        call->kids[1]->kind != DLSH_N_TUPLE && dlsh_mentions(call->kids[1], n->kids[0]->text) &&
+        loop->kids[0]->kind == DLSH_N_NAME && dlsh_names(call->kids[0], loop->kids[0]->text))
         return n;
     for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? block_in(n->kids[i], loop) : NULL;
     return found;
 }
 
-int dlsh_line_of_blocks(const char *file, int line, int *residual) {
+int dlsh_line_of_blocks(const char *file, int line) {
     const dlsh_unit *u = dlsh_text_of(file);
     int place = 0;
     for (int k = 1; u && k < line && u->text[place]; place++) k += u->text[place] == '\n';
     while (u && (u->text[place] == ' ' || u->text[place] == '\t')) place++;
     const dlsh_node *net = u ? dlsh_net_around(u->root, place) : NULL, *block = net ? block_in(net, NULL) : NULL;
-    *residual = block && dlsh_speaks_of(net->text, "res|skip");
     return block ? block->span.line : 0;
 }

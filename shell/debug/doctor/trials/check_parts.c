@@ -179,7 +179,7 @@ static int find_lengths(const dl_tensor *x, int at_end, places *p) {
         if (!own) return 0;
         padded += own < p->t, several |= first >= 0 && own != first, first = own;
     }
-    return several && 2 * padded > p->n;
+    return several && padded > 2 && 8 * padded > p->n;
 }
 
 /* The dimension of a call's result that has the places; -1: none. Weights over places have them last. */
@@ -241,8 +241,9 @@ static const dlsh_node *mask_given(const dlsh_node *n, const char *word) {
 
 /* Where the mask is made that the statement of a call is given; else the line of that. */
 static int line_of_mask(const dl_recorded *c) {
-    const dlsh_node *given = mask_given(dlsh_statement_at(c->file, c->line), "mask");
-    const dlsh_node *made = given ? dlsh_origin(c->file, given->kids[0], makes_mask, NULL) : NULL;
+    const dlsh_node *s = dlsh_statement_at(c->file, c->line), *given = mask_given(s, "mask");
+    const dlsh_node *of = given ? given->kids[0] : !strcmp(c->op, "mul") ? s : NULL;
+    const dlsh_node *made = of ? dlsh_origin(c->file, of, makes_mask, NULL) : NULL;
     return made ? made->span.line : c->line;
 }
 
