@@ -236,6 +236,13 @@ int dlsh_labels_belong(const dlsh_examination *e, dl_tensor *x, dl_tensor *y) {
     return alike > 0;
 }
 
+/* Are labels others than 0 and 1? Then a loss of yes and no has other targets, as whether a pair is of one class. */
+static int has_more_classes(const dl_tensor *labels) {
+    dlsh_stats s;
+    if (dlsh_stats_of(labels, &s)) return dl_error_clear(), 0;
+    return s.max > 1;
+}
+
 static void find_other_labels(dlsh_examination *e, const dlsh_pools *all, const dl_journal_row *r) {
     const dl_journal_row *pass = NULL;
     const dl_journal_node *loss = NULL;
@@ -250,7 +257,8 @@ static void find_other_labels(dlsh_examination *e, const dlsh_pools *all, const 
             DLSH_OWNED dl_tensor *mine = y;
             DLSH_FREED double *label = malloc(((size_t)all->at[k].n + 1) * sizeof *label);
             const int whole = !dl_dtype_is_float(dl_dtype_of(mine)) || dlsh_op_is(loss, "logit_loss|probability_loss");
-            const int can = label && whole && dl_numel(mine) == all->at[k].n && !dl_read_f64(mine, label);
+            const int of_pairs = dlsh_op_is(loss, "logit_loss|probability_loss") && has_more_classes(mine);
+            const int can = label && whole && !of_pairs && dl_numel(mine) == all->at[k].n && !dl_read_f64(mine, label);
             const int wrong = can ? mismatches(&all->at[k], r, given, label) : -1;
             if (wrong >= 0 && (best < 0 || wrong < best)) best = wrong, of = &all->at[k];
         }

@@ -269,14 +269,31 @@ static int line_of_scale(const dlsh_samples *s, const char **name) {
     return made ? made->span.line : s->line;
 }
 
+/* x / 255, x * 0.001 */
+static dlsh_property makes_small(void *ctx, const dlsh_step *at) {
+    const dlsh_node *n = at->n;
+    const int divides = n->kind == DLSH_N_BINARY && n->op == DLSH_OP_DIV;
+    const int scales = divides || (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL);
+    const double by = scales ? dlsh_number_of(ctx, at->file, n->kids[1]) : NAN;
+    return (divides && by > 50) || (!divides && fabs(by) < 0.02) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* Is the first column one of ones, for a bias? */
+static int has_ones(const dlsh_samples *s) {
+    long n = 0;
+    while (n < s->n && s->x[n * s->width] == 1) n++;
+    return n == s->n && n > 0;
+}
+
 static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
     const char *name = NULL;
     double low = INFINITY, high = -INFINITY, sum = 0, squares = 0;
     long n = 0;
     if (!s->real) return;
+    const int ones = s->width > 1 && has_ones(s);
     for (long i = 0; i < s->n * s->width; i++) {
         double v = s->x[i];
-        if (!isfinite(v)) continue;
+        if (!isfinite(v) || (ones && i % s->width == 0)) continue;
         low = fmin(low, v), high = fmax(high, v), sum += v, squares += v * v, n++;
     }
     double mean = n ? sum / (double)n : 0, rms = n ? sqrt(squares / (double)n) : 0;
@@ -295,7 +312,9 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
                        s->name, name ? ": its column " : "", name ? name : "", low, high, mean);
         if (normalised) dlsh_only_note(e, f);
     } else if (n && rms > 0 && rms < 0.006 && !e->bad) {
-        dlsh_found(e, s->file, s->line, "scale it once: (x - mean(x)) / std(x)",
+        const dlsh_node *x = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT);
+        const dlsh_node *by = x ? dlsh_origin(s->file, x, makes_small, (void *)e) : NULL;
+        dlsh_found(e, s->file, by ? by->span.line : s->line, "scale it once: (x - mean(x)) / std(x)",
                    "%s is scaled to almost nothing: its values are too small\n"
                    "its values go from %.4g to %.4g; nets begin with weights for about -1 to 1",
                    s->name, low, high);
@@ -465,78 +484,6 @@ static void find_rare_classes(dlsh_examination *e, const dlsh_samples *s) {
                                  "%ld of %ld of %s",
                                  100 * (double)most / (double)s->n, most, s->n, s->target);
     dlsh_only_note(e, f);
-}
-
-/* Arithmetic by which weights are made of counts. */
-static dlsh_property is_arithmetic(DLSH_UNUSED void *ctx, const dlsh_step *at) {
-    const dlsh_node *n = at->n;
-    const int counts = n->kind == DLSH_N_CALL && !dlsh_is_call_of(n, "float|double|to|sqrt|pow|clamp|reciprocal");
-    if (n->kind == DLSH_N_BINARY) return n->op == DLSH_OP_DIV || n->op == DLSH_OP_MUL ? DLSH_HAS : DLSH_MAY_HAVE;
-    return counts || n->kind == DLSH_N_LIST || n->kind == DLSH_N_COMPREHENSION ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
-}
-
-/* Weights of classes in a loss that are larger for those that are there more often. */
-static void find_turned_weights(dlsh_examination *e, const dlsh_samples *s) {
-    const dl_journal_node *n;
-    enum { MOST = 16 };
-    double count[MOST] = {0};
-    for (long i = 0; s->y && s->classes && i < s->n; i++)
-        if (s->y[i] >= 0 && s->y[i] < MOST) count[(int)s->y[i]]++;
-    for (dlsh_node_walk all = {0}; s->y && s->classes && (n = dlsh_node_next(e, "cross_entropy|nll_picked", &all));) {
-        const dl_journal_value *w = &n->in[2];
-        if (!w->there || !w->constant || w->nfew < 2) continue;
-        int most = 0, least = 0, heavy = 0;
-        for (int c = 1; c < w->nfew; c++) {
-            if (count[c] > count[most]) most = c;
-            if (count[c] < count[least]) least = c;
-            if (w->few[c] > w->few[heavy]) heavy = c;
-        }
-        if (heavy != most || count[most] < 1.8 * count[least] || !(w->few[most] > 1.3 * w->few[least])) continue;
-        const dlsh_node *call = dlsh_call_on_line(n->file, n->line, "loss|entropy|nll");
-        const dlsh_node *given = call ? dlsh_argument_of(call, 2, "weight") : NULL;
-        const dlsh_node *made = dlsh_defined(n->file, given);
-        const dlsh_node *first = given ? dlsh_origin(n->file, given, is_arithmetic, NULL) : NULL;
-        dlsh_found(e, n->file,
-                   first  ? first->span.line
-                   : made ? made->span.line
-                          : n->line,
-                   "weights that fall with the number of samples: n / (classes * counts)",
-                   "the weights of classes are the wrong way round: what is rare counts least\n"
-                   "class %d has %.0f samples and weight %.3g, class %d has %.0f and weight %.3g",
-                   most, count[most], w->few[most], least, count[least], w->few[least]);
-        return;
-    }
-}
-
-typedef struct positives {
-    dlsh_examination *e;
-    double share; /* of samples with label 1 */
-} positives;
-
-/* pos_weight=w: less than 1 where positives are rare, or more where they are most. */
-static int see_pos_weight(void *ctx, const char *file, const dlsh_node *n) {
-    const positives *p = ctx;
-    if (n->kind != DLSH_N_KWARG || strcmp(n->text, "pos_weight") != 0) return 0;
-    const dlsh_value *v = dlsh_value_of(p->e, file, n->kids[0]);
-    double w = dlsh_number_of(p->e, file, n->kids[0]);
-    if (v && v->type == DLSH_TENSOR && dl_numel(v->as.tensor) == 1) dl_read_f64(v->as.tensor, &w);
-    if (!((p->share < 0.35 && w < 0.7) || (p->share > 0.65 && w > 1.4))) return 0;
-    const dlsh_node *first = dlsh_origin(file, n->kids[0], is_arithmetic, NULL);
-    dlsh_found(p->e, file, first ? first->span.line : n->span.line,
-               "pos_weight = negatives / positives, which is large where positives are rare",
-               "pos_weight is the wrong way round: what is rare counts least\n"
-               "%.3g %% of the labels are 1, and pos_weight is %.3g",
-               100 * p->share, w);
-    return 1;
-}
-
-static void find_turned_pos_weight(dlsh_examination *e, const dlsh_samples *s) {
-    positives p = {e, 0};
-    for (long i = 0; s->y && i < s->n; i++) {
-        if (s->y[i] != 0 && s->y[i] != 1) return;
-        p.share += s->y[i] / (double)s->n;
-    }
-    if (s->y && s->n > 30 && p.share > 0) dlsh_each_node(see_pos_weight, &p);
 }
 
 /* ---------------------------------------------------------------- splits */
@@ -731,8 +678,7 @@ void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s) {
     find_scale(e, s);
     find_target_scale(e, s);
     find_one_class(e, s);
-    find_turned_weights(e, s);
-    find_turned_pos_weight(e, s);
+    dlsh_find_turned_weights(e, s);
     find_rare_classes(e, s);
     find_order(e, s);
     dlsh_find_row_order(e, s);

@@ -86,12 +86,18 @@ static int passes_elsewhere(dlsh_pass p, const dl_journal_node *n) {
 /* Of a layer, or a factor as that of a state, which is 0 at the first time. */
 static int is_repeated(const dl_journal_node *n) { return *n->layer || dlsh_op_is(n, "mul|where"); }
 
+/* A softmax that let gradients through at first is at its optimum when they are 0. */
+static int has_converged(dlsh_pass first, dlsh_pass last, long k) {
+    return dlsh_op_is(&last.at[k], "softmax|log_softmax|cross_entropy") && first.n == last.n && !is_stop(&first.at[k]);
+}
+
 /* At a loss of 0 there is nothing to pass on, and NaN has a cause of its own. */
 static void find_stops(dlsh_examination *e) {
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
-        dlsh_pass p = dlsh_pass_of(r, 1);
+        dlsh_pass p = dlsh_pass_of(r, 1), first = dlsh_pass_of(r, 0);
         for (long k = 0; k < p.n && fabs(r->last) >= 1e-6; k++)
-            if (is_stop(&p.at[k]) && !(is_repeated(&p.at[k]) && passes_elsewhere(p, &p.at[k])))
+            if (!has_converged(first, p, k) && is_stop(&p.at[k]) &&
+                !(is_repeated(&p.at[k]) && passes_elsewhere(p, &p.at[k])))
                 look_at_stop(e, r, &p.at[k]);
     }
 }

@@ -160,6 +160,7 @@ static int are_alike(const dl_journal_value *x, const dl_journal_value *y) {
     return x->n > 2 && x->n == y->n && x->hash == y->hash;
 }
 
+enum { BOTH = 3 };
 /* What a pass embeds: 1: the targets, 2: other rows of as many places, as what is written so far. */
 static int embeds(dlsh_pass p, const dl_journal_value *targets) {
     int given = 0;
@@ -183,6 +184,36 @@ static int is_given(const dlsh_examination *e, dlsh_pass p, const dl_journal_val
     return given == 1;
 }
 
+/* y.flatten(): y */
+static const dlsh_node *without_form(const dlsh_node *n) {
+    while (n && dlsh_is_call_of(n, "flatten|reshape|view|long|contiguous") && n->kids[0]->kind == DLSH_N_FIELD)
+        n = n->kids[0]->kids[0];
+    return n;
+}
+
+/* The targets themselves as the last input of a net of several, as a decoder's. Was it found? */
+static int find_given_targets(dlsh_examination *e, const dlsh_node *loss_call, const dl_journal_node *loss) {
+    const dlsh_node *target = loss_call ? without_form(dlsh_argument_of(loss_call, 1, "target")) : NULL;
+    const dlsh_node *made = target ? dlsh_made(loss->file, target) : NULL;
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
+        const dlsh_node *call = made && r->grad && r->count > 3 && !strcmp(r->file, loss->file)
+                                    ? dlsh_call_of_net_at(e, r->file, r->line)
+                                    : NULL;
+        const dlsh_node *last = call && call->nkids > 2 ? call->kids[call->nkids - 1] : NULL;
+        if (!last || dlsh_made(r->file, last) != made) continue;
+        const dlsh_node *by = dlsh_defined(r->file, last);
+        const int alias = by && by->kind == DLSH_N_NAME;
+        return dlsh_found(
+                   e, r->file, alias ? by->span.line : last->span.line,
+                   "a first word, then the targets but the last: cat([go, y[:, :-1]], 1)",
+                   "the net is given its targets as they are, and copies them: each place sees what it is to tell\n"
+                   "%s is what the loss of line %d compares with, place by place; when the net writes by itself, it "
+                   "has only what comes before",
+                   last->kind == DLSH_N_NAME ? last->text : "its last input", loss->line) != NULL;
+    }
+    return 0;
+}
+
 /* Of a loop: a loss that has the elements of the input for its targets. */
 static void look_at_loops(dlsh_examination *e) {
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
@@ -191,8 +222,9 @@ static void look_at_loops(dlsh_examination *e) {
             const dl_journal_node *loss = &p.at[k];
             const dlsh_node *x = NULL;
             if (!dlsh_op_is(loss, "cross_entropy|nll_picked") || !(loss->in[1].std > 0)) continue;
-            if (!is_given(e, p, &loss->in[1], &x)) continue;
             const dlsh_node *call = dlsh_call_on_line(loss->file, loss->line, "loss|entropy|nll");
+            if (embeds(p, &loss->in[1]) == BOTH && find_given_targets(e, call, loss)) continue;
+            if (!is_given(e, p, &loss->in[1], &x)) continue;
             find_unshifted(e, loss->file, x, call ? dlsh_argument_of(call, 1, "target") : NULL, loss->line);
         }
     }

@@ -702,9 +702,10 @@ static void tell_depth(dlsh_examination *e, dlsh_pass first, dlsh_pass p, const 
     if (!set.file && !fixed && made.file)
         made.line = line_of_number(made.file, dlsh_statement_at(made.file, made.line), made.line);
     const int small = strstr(why, "the weights") != NULL;
-    const int blocks = what == VANISH && made.file && !small ? dlsh_line_of_blocks(made.file, made.line) : 0;
+    int own = 0;
+    const int blocks = what == VANISH && made.file && !small ? dlsh_line_of_blocks(made.file, made.line, &own) : 0;
     dlsh_finding *f = dlsh_find_at(
-        e, made.file, blocks ? blocks : made.line,
+        e, made.file, own ? blocks : made.line,
         fixed                                  ? dlsh_fixed_remedy
         : branches > 2                         ? "a factor of 1 / sqrt(depth), or a norm layer in each branch"
         : growing > 3 && dlsh_op_is(by, "add") ? "a small factor for what is added, as the step of time: h + dt * f(h)"

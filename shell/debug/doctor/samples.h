@@ -104,6 +104,11 @@ void dlsh_find_leaked(dlsh_examination *e, const char *file, const dlsh_traced *
 int dlsh_line_of_target(const dl_journal_node *loss);
 /* Has the loss fallen to that share, whatever the data are like? (check_data.c) */
 int dlsh_learns_well(const dlsh_examination *e, double share);
+/* Weights of classes, or of positives, in a loss that are larger for those that are there more often (class_weights.c).
+ */
+void dlsh_find_turned_weights(dlsh_examination *e, const dlsh_samples *s);
+/* The call or // through which the values of an expression went; NULL: none (check_rounding.c). */
+const dlsh_node *dlsh_rounded(const dlsh_examination *e, const char *file, const dlsh_node *n);
 /* Inputs that were cut off to whole numbers (check_rounding.c). */
 void dlsh_find_rounded(dlsh_examination *e);
 /* Whole numbers whose digits a cast to f32 takes before they are needed (check_digits.c). */

@@ -152,6 +152,38 @@ static void find_alike(dlsh_examination *e, const dlsh_samples *s) {
                s->name, apart / size, apart, size);
 }
 
+/* The share of a column's elements that are the number which most of them are, if more than half are. */
+static double share_of_one(const dlsh_samples *s, long c) {
+    double number = 0;
+    long votes = 0, n = 0;
+    for (long i = 0; i < s->n; i++) {
+        const double v = s->x[i * s->width + c];
+        if (!votes) number = v;
+        votes += v == number ? 1 : -1;
+    }
+    for (long i = 0; i < s->n; i++) n += s->x[i * s->width + c] == number;
+    return (double)n / (double)s->n;
+}
+
+/* A column that a division by // left almost nothing of. Was it found? */
+static int find_divided(dlsh_examination *e, const dlsh_samples *s) {
+    if (s->width < 2 || s->width > DLSH_COLUMNS || s->n < 32 || s->picture || !s->real) return 0;
+    const dlsh_node *x = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT);
+    for (long k = 0; x && k < s->width; k++) {
+        column c = {k, s->width, NULL};
+        const double share = share_of_one(s, k);
+        if (share < 0.95 || !dlsh_origin(s->file, x, joins_columns, &c)) continue;
+        const dlsh_node *by = dlsh_rounded(e, s->file, c.found);
+        if (by && by->kind == DLSH_N_BINARY)
+            return dlsh_found(e, s->file, by->span.line, "divide by /, which keeps fractions",
+                              "//, the division of whole numbers, leaves almost nothing of a column of the inputs: "
+                              "fractions are cut off\n"
+                              "%.0f %% of column %ld of %s are one number",
+                              100 * share, k, s->name) != NULL;
+    }
+    return 0;
+}
+
 /* Has each row mean 0, and all of them the same deviation? */
 static int has_scaled_rows(const dlsh_samples *s) {
     double first = 0;
@@ -184,7 +216,7 @@ static int find_scaled_rows(dlsh_examination *e, const dlsh_samples *s) {
 }
 
 void dlsh_judge_columns(dlsh_examination *e, const dlsh_samples *s) {
-    if (find_scaled_rows(e, s)) return;
+    if (find_scaled_rows(e, s) || find_divided(e, s)) return;
     find_columns(e, s);
     find_alike(e, s);
 }

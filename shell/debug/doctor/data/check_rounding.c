@@ -39,8 +39,7 @@ static dlsh_property rounds(void *ctx, const dlsh_step *s) {
     return by && (casts_to_whole(n) || dlsh_is_word(rounding, by->text)) ? DLSH_HAS : DLSH_MAY_HAVE;
 }
 
-/* The call or // through which the values of an expression went; NULL: none. */
-static const dlsh_node *rounded(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+const dlsh_node *dlsh_rounded(const dlsh_examination *e, const char *file, const dlsh_node *n) {
     return dlsh_origin(file, n, rounds, (void *)e);
 }
 
@@ -99,7 +98,7 @@ static const dlsh_node *given(const dlsh_examination *e, const dl_journal_row *r
         return made && made->kind == DLSH_N_CALL ? dlsh_argument_of(made, 0, "x") : NULL;
     }
     const dlsh_node *call = dlsh_call_of_net(e, r->file, dlsh_statement_at(r->file, r->line));
-    if (call && rounded(e, r->file, call->kids[1])) return call->kids[1];
+    if (call && dlsh_rounded(e, r->file, call->kids[1])) return call->kids[1];
     dlsh_loader_around(e, r->file, r->line, &l);
     return l.made && l.made->kind == DLSH_N_CALL ? dlsh_argument_of(l.made, 0, "x") : NULL;
 }
@@ -117,7 +116,7 @@ void dlsh_find_rounded(dlsh_examination *e) {
     char how[120];
     DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         const dlsh_node *from = r->grad && r->count > 1 ? given(e, r) : NULL;
-        const dlsh_node *by = from ? rounded(e, r->file, from) : NULL;
+        const dlsh_node *by = from ? dlsh_rounded(e, r->file, from) : NULL;
         const int lost = by ? what_is_lost(e, r, how, sizeof how) : NOTHING;
         if (!lost) continue;
         const int divides = by->kind == DLSH_N_BINARY, more = divides ? another_division(r->file, by) : 0;

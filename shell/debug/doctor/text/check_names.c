@@ -63,6 +63,22 @@ static const dlsh_node *last_place(const dlsh_node *n) {
     return found;
 }
 
+/* The last reading of an argument of a function that is given to the same callee twice, enc(a), enc(a); NULL: none is.
+ */
+static const dlsh_node *argument_twice(const dlsh_node *fn, const dlsh_node *body) {
+    for (int k = 0; k + 1 < fn->nkids; k++) {
+        const dlsh_node *first = NULL;
+        DLSH_EACH_BELOW (t, body) {
+            const dlsh_node *by = t.n->kind == DLSH_N_CALL && t.n->nkids == 2 ? t.n->kids[0] : NULL;
+            if (!by || !by->text || fn->kids[k]->kind != DLSH_N_PARAM || !dlsh_names(t.n->kids[1], fn->kids[k]->text))
+                continue;
+            if (first && !strcmp(first->kids[0]->text, by->text)) return t.n->kids[1];
+            first = t.n;
+        }
+    }
+    return NULL;
+}
+
 /* Lengths that nobody reads, where the last place is taken, which is padding for most samples. */
 static int ignores_lengths(dlsh_examination *e, const char *file, const dlsh_node *body, int i, const char *name) {
     const dlsh_node *last = are_lengths(e, i, name) ? last_place(body) : NULL;
@@ -82,6 +98,14 @@ static void look_at_forward(dlsh_examination *e, const char *file, const dlsh_no
         const dlsh_node *p = forward->kids[i];
         if (p->kind != DLSH_N_PARAM || *p->text == '_' || p->op || dlsh_mentions(body, p->text)) continue;
         if (ignores_lengths(e, file, body, i, p->text)) return;
+        const dlsh_node *twice = argument_twice(forward, body);
+        if (twice) {
+            dlsh_found(e, file, twice->span.line, dlsh_kept(e, "%s here, in place of %s", p->text, twice->text),
+                       "forward never reads its argument %s: %s stands twice\n"
+                       "%s stands nowhere in its body; this line reads %s once more",
+                       p->text, twice->text, p->text, twice->text);
+            return;
+        }
         const dlsh_node *other = outer_tensor(e, file, net, forward, body);
         dlsh_finding *f = dlsh_find_at(e, file, other ? other->span.line : forward->span.line,
                                        "compute the result from the argument of forward");

@@ -28,7 +28,7 @@ typedef struct dlsh_lost {
 } dlsh_lost;
 dlsh_lost dlsh_lost_result(const char *path); /* of a parameter of that part: "m.enc.weight, ..." */
 /* Where a loop of the net around a line runs its blocks one after another, h = b(h), so that nothing goes past them; 0:
- * there is none. */
-int dlsh_line_of_blocks(const char *file, int line);
+ * there is none. *own: it is the net of that line itself, not one that has such nets for its blocks. */
+int dlsh_line_of_blocks(const char *file, int line, int *own);
 /* Does a text hold one of the words, set apart by |? Capitals count as small letters. */
 int dlsh_speaks_of(const char *text, const char *words);
