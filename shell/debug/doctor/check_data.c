@@ -572,6 +572,8 @@ static int has_rows_again(const char *file, const dlsh_node *list) {
     const dlsh_node *of[ITEMS];
     const dlsh_node *back = list->kind == DLSH_N_COMPREHENSION ? dlsh_last_return(list->kids[0]) : NULL;
     if (back && back->nkids) return dlsh_origin(file, back->kids[0], makes_rows, (void *)list) != NULL;
+    if (list->kind == DLSH_N_BINARY && list->op == DLSH_OP_ADD) /* [x] + [x + noise for k in range(5)] */
+        return has_rows_again(file, list->kids[0]) || has_rows_again(file, list->kids[1]);
     if (list->kind == DLSH_N_NAME) return adds_again(file, dlsh_text_root(file), list->text, NULL);
     for (int i = 0; list->kind == DLSH_N_LIST && i < list->nkids && i < ITEMS; i++) {
         const dlsh_node *spread = list->kids[i]->kind == DLSH_N_SPREAD ? list->kids[i]->kids[0] : NULL;

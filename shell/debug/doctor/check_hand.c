@@ -184,11 +184,13 @@ static int see_quotient(void *ctx, const char *file, const dlsh_node *n) {
     return 1;
 }
 
-/* p.grad.clamp_(-limit, limit), the smallest number of its limits. */
+/* p.grad.clamp_(-limit, limit), p.grad.clamp(-limit, limit), the smallest number of its limits. */
 static int see_cut(void *ctx, const char *file, const dlsh_node *n) {
     quotient *q = ctx;
     const reader r = {.e = q->e, .file = file};
-    if (!dlsh_is_method(n, "clamp_") || n->nkids < 2 || !found_by(r, n->kids[0]->kids[0], is_gradient)) return 0;
+    if ((!dlsh_is_method(n, "clamp_") && !dlsh_is_method(n, "clamp")) || n->nkids < 2 ||
+        !found_by(r, n->kids[0]->kids[0], is_gradient))
+        return 0;
     const dlsh_node *limit = n->kids[n->nkids - 1];
     *q = (quotient){q->e, limit, file, dlsh_number_of(q->e, file, limit), NAN};
     return q->number > 0;
@@ -199,7 +201,7 @@ int dlsh_find_cut_by_hand(dlsh_examination *e, const dl_journal_row *pass) {
     quotient q = {.e = e};
     double size = 0, weight;
     if (pass) sizes_of(dlsh_pass_of(pass, 1), &size, &weight);
-    if (!pass || !dlsh_each_node(see_cut, &q) || !(q.number < 0.05 * size)) return 0;
+    if (!pass || !dlsh_each_node(see_cut, &q) || !(q.number < 0.05 * size) || dlsh_settled_lower(pass, 0.8)) return 0;
     const dlsh_node *made = dlsh_origin_of_number(e, q.file, q.limit, q.number);
     dlsh_found(e, q.file, made ? made->span.line : q.limit->span.line, "a limit about as large as usual gradients",
                "gradients are cut to %.3g, %.2g of their size: almost nothing is learned\n"
@@ -498,6 +500,7 @@ dl_status dlsh_check_hand_update(dlsh_examination *e) {
         steps += row->count;
         if (sign) judge(e, row->file, row->line, sign, row->count);
         const dl_journal_row *pass = sign < 0 && !e->bad ? pass_of_updates(e) : NULL;
+        if (!sign && !row->what && !e->bad) dlsh_find_cut_by_hand(e, pass_of_updates(e)); /* by a velocity */
         const int known =
             dlsh_was_found(e, "gradients are zeroed", "") || dlsh_was_found(e, "what the loss is given", "");
         if (pass && !known && !dlsh_find_clipped_by_hand(e, pass)) look_at_size(e, &r, n, pass);

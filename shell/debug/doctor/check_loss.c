@@ -128,6 +128,29 @@ static int line_of_helper(const dl_journal_node *from, const dl_journal_node *lo
     return call ? call->span.line : 0;
 }
 
+/* Does a function compute with weights? */
+static int has_weights(const dlsh_examination *e, const char *file, const dlsh_node *fn) {
+    DLSH_EACH_BELOW (t, fn) {
+        const dlsh_value *v = t.n->kind == DLSH_N_NAME ? dlsh_value_of(e, file, t.n) : NULL;
+        if (v && v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor)) return 1;
+        if (t.n->kind == DLSH_N_CALL && dlsh_uses_net(e, file, t.n)) return 1;
+    }
+    return 0;
+}
+
+/* The only call of a function of the script that makes probabilities of what it is given, and nothing else; 0: it is
+ * none. */
+static int line_of_normaliser(const dlsh_examination *e, const dl_journal_node *from) {
+    const dlsh_node *root = dlsh_text_root(from->file), *around[DLSH_AROUND];
+    const dlsh_node *at = dlsh_statement_at(from->file, from->line);
+    const int depth = root && at ? dlsh_functions_around(root, at->span.start, around) : 0;
+    const dlsh_node *fn = depth && around[depth - 1]->text ? around[depth - 1] : NULL;
+    const dlsh_node *call = fn && !dlsh_net_around(root, fn->span.start) && !has_weights(e, from->file, fn)
+                                ? dlsh_only_call(root, fn)
+                                : NULL;
+    return call ? call->span.line : 0;
+}
+
 static int line_to_leave_out(const dl_journal_node *from) {
     const dlsh_node *root = dlsh_text_root(from->file), *around[DLSH_AROUND];
     const dlsh_node *at = *from->layer && !*from->layer_file ? dlsh_statement_at(from->file, from->line) : NULL;
@@ -162,7 +185,8 @@ static void look_at_operand(dlsh_examination *e, dlsh_pass p, const dl_journal_n
         const dl_journal_node *from = dlsh_op_is(n, pairs[i].loss) ? dlsh_pass_source(p, n, 0) : NULL;
         if (!from || !is_given(p, from, pairs[i].given) || !runs_loss(e, n, pairs[i].text)) continue;
         const char *beside = *from->layer ? NULL : returned_before(e, from);
-        const int helper = strstr(pairs[i].given, "softmax") ? line_of_helper(from, n) : 0;
+        const int softmax = strstr(pairs[i].given, "softmax") != NULL, by = softmax ? line_of_helper(from, n) : 0;
+        const int helper = softmax && !by ? line_of_normaliser(e, from) : by;
         dlsh_finding *f = beside   ? dlsh_find_at(e, n->file, n->line, beside)
                           : helper ? dlsh_find_at(e, n->file, helper,
                                                   dlsh_kept(e,
