@@ -165,7 +165,7 @@ static double share_of_one(const dlsh_samples *s, long c) {
     return (double)n / (double)s->n;
 }
 
-/* A column that a division by // left almost nothing of. Was it found? */
+/* A column that a division by //, or a cast, left almost nothing of. Was it found? */
 static int find_divided(dlsh_examination *e, const dlsh_samples *s) {
     if (s->width < 2 || s->width > DLSH_COLUMNS || s->n < 32 || s->picture || !s->real) return 0;
     const dlsh_node *x = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT);
@@ -174,11 +174,14 @@ static int find_divided(dlsh_examination *e, const dlsh_samples *s) {
         const double share = share_of_one(s, k);
         if (share < 0.95 || !dlsh_origin(s->file, x, joins_columns, &c)) continue;
         const dlsh_node *by = dlsh_rounded(e, s->file, c.found);
-        if (by && by->kind == DLSH_N_BINARY)
-            return dlsh_found(e, s->file, by->span.line, "divide by /, which keeps fractions",
-                              "//, the division of whole numbers, leaves almost nothing of a column of the inputs: "
-                              "fractions are cut off\n"
+        const int divides = by && by->kind == DLSH_N_BINARY;
+        if (by && (divides || !dlsh_learns_well(e, 0.5)))
+            return dlsh_found(e, s->file, by->span.line,
+                              divides ? "divide by /, which keeps fractions"
+                                      : "keep floating numbers: leave the rounding out, or scale before it",
+                              "%s leaves almost nothing of a column of the inputs: fractions are cut off\n"
                               "%.0f %% of column %ld of %s are one number",
+                              divides ? "//, the division of whole numbers," : "a cast or rounding to whole numbers",
                               100 * share, k, s->name) != NULL;
     }
     return 0;
