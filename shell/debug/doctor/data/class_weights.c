@@ -25,66 +25,66 @@ static const dlsh_node *picked_weights(const dlsh_examination *e, const char *fi
     return dl_read_f64(t, value) ? dl_error_clear(), NULL : n->kids[0];
 }
 
-/* The same of a loss that is written by hand. */
-static void find_turned_by_hand(dlsh_examination *e, const dlsh_samples *s, const double *count, int classes) {
-    enum { MOST = 16 };
+enum { MOST = 16 };
+
+/* Has the class with most samples the largest weight, and the one with least, clearly, a smaller one? */
+static int are_turned(const double *count, const double *w, int classes, int *most, int *least) {
+    int heavy = 0;
+    *most = *least = 0;
+    for (int c = 1; c < classes; c++) {
+        if (count[c] > count[*most]) *most = c;
+        if (count[c] < count[*least]) *least = c;
+        if (w[c] > w[heavy]) heavy = c;
+    }
+    return heavy == *most && count[*most] >= 1.8 * count[*least] && w[*most] > 1.3 * w[*least];
+}
+
+static void tell(dlsh_examination *e, const char *file, int line, const double *count, const double *w, int most,
+                 int least) {
+    dlsh_found(e, file, line, "weights that fall with the number of samples: n / (classes * counts)",
+               "the weights of classes are the wrong way round: what is rare counts least\n"
+               "class %d has %.0f samples and weight %.3g, class %d has %.0f and weight %.3g",
+               most, count[most], w[most], least, count[least], w[least]);
+}
+
+/* Does the loss of a backward pass come from what a line computes? */
+static int goes_into_loss(const dlsh_examination *e, const char *file, int line) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
+        if (!strcmp(r->file, file) && dlsh_comes_from(e, file, r->line, line)) return 1;
+    return 0;
+}
+
+/* Of a loss by hand, which picks them by the labels. */
+static void find_picked(dlsh_examination *e, const double *count) {
+    int classes = 0, most, least;
     double w[MOST];
-    int most = 0, least = 0, heavy = 0;
+    while (classes < MOST && count[classes] > 0) classes++;
     DLSH_EACH_NODE (t) {
         const dlsh_node *table = classes > 1 ? picked_weights(e, t.file, t.n, classes, w) : NULL;
-        if (!table || !dlsh_has_history_at(e, t.file, t.n->span.line + 1)) continue;
-        for (int c = 1; c < classes; c++) {
-            if (count[c] > count[most]) most = c;
-            if (count[c] < count[least]) least = c;
-            if (w[c] > w[heavy]) heavy = c;
-        }
-        if (heavy != most || count[most] < 1.8 * count[least] || !(w[most] > 1.3 * w[least]) || w[least] < 0) return;
+        if (!table || !goes_into_loss(e, t.file, t.n->span.line)) continue;
         const dlsh_node *first = dlsh_origin(t.file, table, is_arithmetic, NULL);
-        dlsh_found(
-            e, t.file, first ? first->span.line : t.n->span.line,
-            "weights that fall with the number of samples: n / (classes * counts)",
-            "the weights of classes are the wrong way round: what is rare counts least\n"
-            "class %d has %.0f of %ld samples and weight %.3g, class %d has %.0f and weight %.3g; line %d picks them "
-            "by the labels",
-            most, count[most], s->n, w[most], least, count[least], w[least], t.n->span.line);
+        if (are_turned(count, w, classes, &most, &least) && w[least] >= 0)
+            tell(e, t.file, first ? first->span.line : t.n->span.line, count, w, most, least);
         return;
     }
 }
 
-/* Weights of classes in a loss that are larger for those that are there more often. */
-static void find_turned(dlsh_examination *e, const dlsh_samples *s) {
+/* Of a loss that is given them. */
+static void find_given(dlsh_examination *e, const double *count) {
     const dl_journal_node *n;
-    enum { MOST = 16 };
-    double count[MOST] = {0};
-    for (long i = 0; s->y && s->classes && i < s->n; i++)
-        if (s->y[i] >= 0 && s->y[i] < MOST) count[(int)s->y[i]]++;
-    for (dlsh_node_walk all = {0}; s->y && s->classes && (n = dlsh_node_next(e, "cross_entropy|nll_picked", &all));) {
+    for (dlsh_node_walk all = {0}; (n = dlsh_node_next(e, "cross_entropy|nll_picked", &all));) {
         const dl_journal_value *w = &n->in[2];
-        if (!w->there || !w->constant || w->nfew < 2) continue;
-        int most = 0, least = 0, heavy = 0;
-        for (int c = 1; c < w->nfew; c++) {
-            if (count[c] > count[most]) most = c;
-            if (count[c] < count[least]) least = c;
-            if (w->few[c] > w->few[heavy]) heavy = c;
-        }
-        if (heavy != most || count[most] < 1.8 * count[least] || !(w->few[most] > 1.3 * w->few[least])) continue;
+        int most, least;
+        if (!w->there || !w->constant || w->nfew < 2 || w->nfew > MOST) continue;
+        if (!are_turned(count, w->few, w->nfew, &most, &least)) continue;
         const dlsh_node *call = dlsh_call_on_line(n->file, n->line, "loss|entropy|nll");
         const dlsh_node *given = call ? dlsh_argument_of(call, 2, "weight") : NULL;
         const dlsh_node *made = dlsh_defined(n->file, given);
         const dlsh_node *first = given ? dlsh_origin(n->file, given, is_arithmetic, NULL) : NULL;
-        dlsh_found(e, n->file,
-                   first  ? first->span.line
-                   : made ? made->span.line
-                          : n->line,
-                   "weights that fall with the number of samples: n / (classes * counts)",
-                   "the weights of classes are the wrong way round: what is rare counts least\n"
-                   "class %d has %.0f samples and weight %.3g, class %d has %.0f and weight %.3g",
-                   most, count[most], w->few[most], least, count[least], w->few[least]);
+        const dlsh_node *at = first ? first : made;
+        tell(e, n->file, at ? at->span.line : n->line, count, w->few, most, least);
         return;
     }
-    int classes = 0;
-    while (classes < MOST && count[classes] > 0) classes++;
-    if (s->y && s->classes) find_turned_by_hand(e, s, count, classes);
 }
 
 typedef struct positives {
@@ -119,6 +119,9 @@ static void find_turned_pos_weight(dlsh_examination *e, const dlsh_samples *s) {
 }
 
 void dlsh_find_turned_weights(dlsh_examination *e, const dlsh_samples *s) {
-    find_turned(e, s);
+    double count[MOST] = {0};
+    for (long i = 0; s->y && s->classes && i < s->n; i++)
+        if (s->y[i] >= 0 && s->y[i] < MOST) count[(int)s->y[i]]++;
+    if (s->y && s->classes) find_given(e, count), find_picked(e, count);
     find_turned_pos_weight(e, s);
 }
