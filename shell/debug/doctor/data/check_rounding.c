@@ -103,12 +103,14 @@ static const dlsh_node *given(const dlsh_examination *e, const dl_journal_row *r
     return l.made && l.made->kind == DLSH_N_CALL ? dlsh_argument_of(l.made, 0, "x") : NULL;
 }
 
-/* Another line that divides by // behind the first one; 0: there is none. */
-static int another_division(const char *file, const dlsh_node *first) {
-    DLSH_EACH_BELOW (t, dlsh_text_root(file))
-        if (t.n->kind == DLSH_N_BINARY && t.n->op == DLSH_OP_FLOORDIV && t.n->span.line > first->span.line &&
-            t.n->span.line <= first->span.line + 2)
-            return t.n->span.line;
+/* Another line that divides by // on the way of the same values; 0: there is none. */
+static int another_division(const char *file, const dlsh_node *values, const dlsh_node *first) {
+    dlsh_course c;
+    dlsh_course_of(file, values, &c);
+    for (int i = 0; i < c.n; i++)
+        if (c.at[i].n->kind == DLSH_N_BINARY && c.at[i].n->op == DLSH_OP_FLOORDIV &&
+            c.at[i].n->span.line != first->span.line)
+            return c.at[i].n->span.line;
     return 0;
 }
 
@@ -119,7 +121,7 @@ void dlsh_find_rounded(dlsh_examination *e) {
         const dlsh_node *by = from ? dlsh_rounded(e, r->file, from) : NULL;
         const int lost = by ? what_is_lost(e, r, how, sizeof how) : NOTHING;
         if (!lost) continue;
-        const int divides = by->kind == DLSH_N_BINARY, more = divides ? another_division(r->file, by) : 0;
+        const int divides = by->kind == DLSH_N_BINARY, more = divides ? another_division(r->file, from, by) : 0;
         char again[40] = "";
         if (more) snprintf(again, sizeof again, "; line %d divides so, too", more);
         dlsh_found(e, r->file, by->span.line,
