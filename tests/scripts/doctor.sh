@@ -84,3 +84,5 @@ no_grad { print((m(x).argmax(1) == y).float().mean().item() > 0) }
 doctor
 .
 dlsh -n --db none typing 2>err | grep -oE "has been set anew since|[0-9]+ of them frozen"
+# Blocks that are a net of their own: the remedy names the loop that runs them without anything that goes past.
+dlsh -n --db none gr42_blocks_of_another_net.dlsh 2>err | grep -o "h = h + b(h) in line 14"

@@ -165,6 +165,7 @@ enum { DLSH_LEVELS = 8 };
 int dlsh_places_of(const char *file, int line, int places[DLSH_LEVELS]);
 int dlsh_places_from(const char *file, int place, int places[DLSH_LEVELS]); /* of a place in the text */
 int dlsh_line_of_place(const char *file, int place);
+int dlsh_place_of_line(const char *file, int line); /* of its first letter, in a net, too; 0: the text is not known */
 /* The line that runs another one in a function that runs `beside`, too: of a helper its call; itself: there is none. */
 int dlsh_line_beside(const char *file, int line, int beside);
 

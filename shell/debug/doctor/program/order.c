@@ -79,6 +79,14 @@ int dlsh_line_of_place(const char *file, int place) {
     return line;
 }
 
+int dlsh_place_of_line(const char *file, int line) {
+    const dlsh_unit *u = dlsh_text_of(file);
+    int place = 0;
+    for (int k = 1; u && k < line && u->text[place]; place++) k += u->text[place] == '\n';
+    while (u && (u->text[place] == ' ' || u->text[place] == '\t')) place++;
+    return place;
+}
+
 int dlsh_line_beside(const char *file, int line, int beside) {
     const dlsh_node *root = dlsh_text_root(file);
     const stack of = root ? stack_of(root, place_of_line(file, line)) : (stack){.n = 0};

@@ -229,10 +229,8 @@ static const dlsh_node *block_in(const dlsh_node *n, const dlsh_node *loop) {
 
 int dlsh_line_of_blocks(const char *file, int line, int *own) {
     const dlsh_unit *u = dlsh_text_of(file);
-    int place = 0;
-    for (int k = 1; u && k < line && u->text[place]; place++) k += u->text[place] == '\n';
-    while (u && (u->text[place] == ' ' || u->text[place] == '\t')) place++;
-    const dlsh_node *net = u ? dlsh_net_around(u->root, place) : NULL, *block = net ? block_in(net, NULL) : NULL;
+    const dlsh_node *net = u ? dlsh_net_around(u->root, dlsh_place_of_line(file, line)) : NULL;
+    const dlsh_node *block = net ? block_in(net, NULL) : NULL;
     *own = block != NULL;
     if (net && !block) /* of the net that has these blocks */
         DLSH_EACH_BELOW (t, u->root)
