@@ -221,6 +221,15 @@ static dl_status mix(frame *f) {
     return DL_OK;
 }
 
+/* Does the kernel convert operands as it reads them? Where gradients are recorded, rules find operands of one dtype. */
+static bool reads_others(const dl_call *c) {
+    const dl_kernel *k = dl_kernel_of(c->op, c->device);
+    if (c->dtype != DL_F32 || !k || !(k->flags & DL_K_READS) || dl_vmap_watching || dl_recorder) return false;
+    for (int i = 0; i < c->nin; i++)
+        if (!c->in[i] || (dl_recording() && dl_requires_grad(c->in[i]))) return false;
+    return true;
+}
+
 static dl_status promote(frame *f) {
     dl_call *c = &f->call;
     const dl_op *op = c->op;
@@ -241,7 +250,9 @@ static dl_status promote(frame *f) {
     }
     c->dtype = common_dtype(c);
     if (op->promote == DL_P_FLOAT && !dl_dtype_is_smooth(c->dtype)) c->dtype = dl_default_dtype_get();
-    for (int i = first_promoted(op); i < c->nin; i++) DL_TRY(cast_input(f, i, c->dtype));
+    bool as_they_are = reads_others(c);
+    for (int i = first_promoted(op); i < c->nin; i++)
+        if (!as_they_are || c->in[i]->weak) DL_TRY(cast_input(f, i, c->dtype));
     return DL_OK;
 }
 

@@ -16,6 +16,10 @@ typedef struct dl_conv_nd {
     long in[3], out[3], k[3], stride[3], pad[3], dil[3];
 } dl_conv_nd;
 dl_conv_nd dl_conv_of_images(const dl_conv *g);
+/* The dimension that is the i-th from the innermost one in memory, of `rank`: N, channels, and one for each direction. */
+static inline int dl_conv_order(int rank, bool channels_last, int i) {
+    return i == rank - 1 ? 0 : !channels_last ? rank - 1 - i : i ? rank - i : 1;
+}
 /* The geometry of a call of conv_volume, conv_volume_dx or conv_volume_dw, with everything checked. */
 dl_status dl_conv_volume_of(const dl_call *c, dl_conv_nd *g);
 
@@ -46,9 +50,11 @@ static inline long dl_same_padding(long k, long dil, long *pad) {
     *pad = dil * (k - 1) / 2;
     return dil * (k - 1) % 2;
 }
-/* Are the channels of this image batch the innermost dimension in memory? */
+/* Are the channels of this batch of images or volumes the innermost dimension in memory? */
 bool dl_channels_last(int ndim, const long *shape, const long *stride);
 void dl_meta_channels_last(dl_meta *m);
+/* The dtype and the layout of a result: channels last if the first operand has them so, or the device prefers it. */
+void dl_conv_layout(const dl_call *c, dl_meta *m);
 /* DL_ERR_SHAPE unless t is [N,C,H,W], or what `dims` says. */
 dl_status dl_four_dims(const dl_tensor *t, const char *what, const char *dims);
 /* Output size in each direction from input size; `what` says how a window is called. */

@@ -40,17 +40,19 @@ static bool exact_result(dl_conv_check *c) {
     wide.image = in_f64(j->gpu, j->image, j->kind != DL_CONV_DX);
     wide.weight = in_f64(j->gpu, j->weight, j->kind != DL_CONV_DW);
     wide.result = in_f64(j->gpu, j->result, j->kind != DL_CONV_FORWARD);
-    bool good = wide.image && wide.weight && wide.result && dl_conv_gemm(&wide, false) == DL_OK;
+    bool good = wide.image && wide.weight && wide.result &&
+                (j->volume ? dl_conv_by_images(&wide) : dl_conv_gemm(&wide, false)) == DL_OK;
     if (good) c->exact = dl_ref(output(&wide));
     drop(&wide);
     return good;
 }
 
 bool dl_conv_check_begin(dl_conv_check *c, const dl_conv_job *job) {
-    const dl_conv *g = &job->g;
-    double taps = (double)(g->k[0] * g->k[1] / g->groups), pixels = (double)(g->N * g->out[0] * g->out[1]);
-    double terms = job->kind == DL_CONV_FORWARD ? taps * (double)g->C
-                   : job->kind == DL_CONV_DX    ? taps * (double)g->O
+    const dl_conv_nd g = job->volume ? *job->volume : dl_conv_of_images(&job->g);
+    double taps = 1.0 / (double)g.groups, pixels = (double)g.N;
+    for (int d = 0; d < g.dims; d++) taps *= (double)g.k[d], pixels *= (double)g.out[d];
+    double terms = job->kind == DL_CONV_FORWARD ? taps * (double)g.C
+                   : job->kind == DL_CONV_DX    ? taps * (double)g.O
                                                 : pixels;
     *c = (dl_conv_check){.job = *job, .allowed = fmax(FLOOR, EACH * sqrt(terms))};
     if (job->image->numel > LARGEST || job->result->numel > LARGEST || job->weight->numel > LARGEST) return false;

@@ -5,8 +5,7 @@
 
 static const long MOST = (1L << 31) - 1; /* most elements of an operand that cuDNN and cuBLASLt take */
 
-/* Fills a contiguous tensor with zeros. */
-static dl_status clear(dl_gpu *g, dl_tensor *t) {
+dl_status dl_conv_clear(dl_gpu *g, dl_tensor *t) {
     return dl_gpu_check(g, cudaMemsetAsync(dl_ptr(t), 0, (size_t)t->numel * dl_esize(t), g->stream), "clearing memory");
 }
 
@@ -125,7 +124,7 @@ static dl_status convolve(const dl_call *c, dl_gpu **gpu) {
     else
         job.kind = DL_CONV_DW, job.image = c->in[1], job.weight = out, job.result = c->in[0];
     bool empty = !job.image->numel || !job.weight->numel || !job.result->numel;
-    return empty ? clear(job.gpu, out) : run(&job);
+    return empty ? dl_conv_clear(job.gpu, out) : run(&job);
 }
 
 static dl_status conv_run(dl_call *c) {

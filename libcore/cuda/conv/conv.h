@@ -14,10 +14,18 @@ typedef struct dl_conv_job {
     dl_conv g;
     dl_dtype t;
     dl_tensor *image, *weight, *result;
+    /* NULL: images. Else the geometry of volumes, which g does not hold, and the call, without its bias. */
+    const dl_conv_nd *volume;
+    const dl_call *call;
 } dl_conv_job;
 
+/* Fills a dense tensor with zeros. */
+dl_status dl_conv_clear(dl_gpu *g, dl_tensor *t);
 /* Runs the fastest algorithm for these shapes, which is measured on first use. */
 dl_status dl_conv_run(const dl_conv_job *job);
+
+/* A job of volumes by the rows of images that it is made of elsewhere. */
+dl_status dl_conv_by_images(const dl_conv_job *job);
 
 /* By products of matrices. Operands are dense, all with channels last or all with channels first. Any dtype; patches of
  * one image of more than 2^31 elements are DL_ERR_UNSUPPORTED. */

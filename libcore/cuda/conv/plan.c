@@ -14,11 +14,11 @@ static const double SMALL = 1 << 23, BUDGET = 0.4; /* floating-point operations;
 
 /* All that the choice depends on; without padding bytes, since it is hashed. */
 typedef struct key {
-    dl_conv g;
+    dl_conv_nd g;
     int kind, t, gpu, tf32, deterministic, fits; /* fits: two bits an operand, see fit() */
 } key;
 
-typedef enum means { BY_DNN, BY_GEMM, BY_SUMS } means;
+typedef enum means { BY_DNN, BY_GEMM, BY_SUMS, BY_IMAGES } means;
 
 typedef struct way {
     means by;
@@ -35,15 +35,15 @@ typedef struct plan {
 } plan;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local int under_way; /* a convolution of volumes may run some of images */
 static plan *plans[SLOTS];
 
 /* ---- layouts */
 
 static bool dense(const dl_tensor *t, bool last) {
-    static const int order[2][4] = {{3, 2, 1, 0}, {1, 3, 2, 0}};
     long want = 1;
-    for (int i = 0; i < 4; i++) {
-        int d = order[last][i];
+    for (int i = 0; i < t->ndim; i++) {
+        int d = dl_conv_order(t->ndim, last, i);
         if (t->shape[d] > 1 && t->stride[d] != want) return false;
         want *= t->shape[d];
     }
@@ -56,10 +56,14 @@ static int fit(const dl_tensor *t) { return dense(t, false) | dense(t, true) << 
 /* t itself if it is dense in this layout, else a dense tensor of its shape, with its values if `filled`. */
 static dl_tensor *laid_out(dl_gpu *g, dl_tensor *t, bool last, bool filled) {
     if (dense(t, last)) return dl_ref(t);
-    dl_tensor *d = dl_tensor_empty(4, t->shape, t->dtype, t->st->device);
+    dl_tensor *d = dl_tensor_empty(t->ndim, t->shape, t->dtype, t->st->device);
     if (!d) return NULL;
-    long C = t->shape[1], H = t->shape[2], W = t->shape[3];
-    if (last) memcpy(d->stride, (long[]){H * W * C, 1, W * C, C}, 4 * sizeof(long));
+    long step = 1;
+    for (int i = 0; i < t->ndim; i++) {
+        int dim = dl_conv_order(t->ndim, last, i);
+        d->stride[dim] = step;
+        step *= t->shape[dim];
+    }
     if (!filled || dl_cuda_copy(g, d, t) == DL_OK) return d;
     dl_unref(d);
     return NULL;
@@ -102,21 +106,23 @@ static dl_status run_way(const dl_conv_job *job, const way *w) {
     dl_conv_job inner = *job;
     inner.image = use[0], inner.weight = use[1], inner.result = use[2];
     if (s == DL_OK)
-        s = w->by == BY_GEMM   ? dl_conv_gemm(&inner, w->last)
-            : w->by == BY_SUMS ? dl_conv_sums(&inner, w->which)
-                               : run_dnn(&inner, w);
+        s = w->by == BY_GEMM     ? dl_conv_gemm(&inner, w->last)
+            : w->by == BY_SUMS   ? dl_conv_sums(&inner, w->which)
+            : w->by == BY_IMAGES ? dl_conv_by_images(&inner)
+                                 : run_dnn(&inner, w);
     if (s == DL_OK && use[out] != given[out]) s = dl_cuda_copy(job->gpu, given[out], use[out]);
     for (int i = 0; i < 3; i++) dl_unref(use[i]);
     return s == DL_OK ? dl_gpu_launched(job->gpu) : s;
 }
 
-/* ---- choices as text: "sums NAME", "cols LAST", or "dnn LAST OPPOSITE ENGINE TYPE=VALUE ..." */
+/* ---- choices as text: "sums NAME", "cols LAST", "images LAST", or "dnn LAST OPPOSITE ENGINE TYPE=VALUE ..." */
 
 /* False: the text does not fit. */
 static bool write_way(const way *w, const key *k, char *text) {
     if (w->by == BY_SUMS)
         return snprintf(text, DL_PLAN_TEXT, "sums %s", dl_conv_sums_name((dl_conv_kind)k->kind, w->which)) > 0;
     if (w->by == BY_GEMM) return snprintf(text, DL_PLAN_TEXT, "cols %d", w->last) > 0;
+    if (w->by == BY_IMAGES) return snprintf(text, DL_PLAN_TEXT, "images %d", w->last) > 0;
     int n = snprintf(text, DL_PLAN_TEXT, "dnn %d %d %ld", w->last, w->opposite, w->choice.engine);
     for (int i = 0; i < w->choice.nknobs && n < DL_PLAN_TEXT; i++)
         n += snprintf(text + n, DL_PLAN_TEXT - (size_t)n, " %d=%ld", w->choice.knob[i].type, w->choice.knob[i].value);
@@ -129,6 +135,7 @@ static bool read_way(const char *text, const key *k, way *w) {
     if (!strncmp(text, "sums ", 5))
         return w->by = BY_SUMS, (w->which = dl_conv_sums_find((dl_conv_kind)k->kind, text + 5)) >= 0;
     if (sscanf(text, "cols %d%n", &last, &used) == 1) return w->by = BY_GEMM, w->last = last, !text[used];
+    if (sscanf(text, "images %d%n", &last, &used) == 1) return w->by = BY_IMAGES, w->last = last, !text[used];
     if (sscanf(text, "dnn %d %d %ld%n", &last, &opposite, &w->choice.engine, &used) != 3) return false;
     w->last = last, w->opposite = opposite;
     for (text += used; *text; text += used) {
@@ -141,20 +148,23 @@ static bool read_way(const char *text, const key *k, way *w) {
 }
 
 static void key_text(const key *k, char *text) {
-    const dl_conv *g = &k->g;
-    snprintf(
-        text, DL_PLAN_TEXT,
-        "conv %d %s tf32=%d det=%d fits=%d %ld %ld %ld groups %ld in %ld %ld out %ld %ld k %ld %ld stride %ld %ld pad "
-        "%ld %ld dil %ld %ld",
-        k->kind, dl_dtype_name((dl_dtype)k->t), k->tf32, k->deterministic, k->fits, g->N, g->C, g->O, g->groups,
-        g->in[0], g->in[1], g->out[0], g->out[1], g->k[0], g->k[1], g->stride[0], g->stride[1], g->pad[0], g->pad[1],
-        g->dil[0], g->dil[1]);
+    const dl_conv_nd *g = &k->g;
+    const struct {
+        const char *name;
+        const long *size;
+    } each[] = {{"in", g->in}, {"out", g->out}, {"k", g->k}, {"stride", g->stride}, {"pad", g->pad}, {"dil", g->dil}};
+    int n = snprintf(text, DL_PLAN_TEXT, "conv %d %s tf32=%d det=%d fits=%d %ld %ld %ld groups %ld", k->kind,
+                     dl_dtype_name((dl_dtype)k->t), k->tf32, k->deterministic, k->fits, g->N, g->C, g->O, g->groups);
+    for (int i = 0; i < 6; i++) {
+        n += snprintf(text + n, DL_PLAN_TEXT - (size_t)n, " %s", each[i].name);
+        for (int d = 0; d < g->dims; d++) n += snprintf(text + n, DL_PLAN_TEXT - (size_t)n, " %ld", each[i].size[d]);
+    }
 }
 
 /* ---- choosing */
 
 /* The ways that may be chosen, by the environment variable DLCORE_CONV_WAYS, for benchmarks: names separated by commas
- * out of "cudnn", "patches" and those of dl_conv_sums_name. Unset: all. Choices under it are not stored. */
+ * out of "cudnn", "patches", "images" and those of dl_conv_sums_name. Unset: all. Choices under it are not stored. */
 static const char *limited(void) { return getenv("DLCORE_CONV_WAYS"); }
 
 static bool allowed(const char *name) {
@@ -211,11 +221,14 @@ static void try_way(search *s, way w) {
 }
 
 /* False: there is no opposite problem. */
-static bool problem_of(const key *k, bool last, bool opposite, dl_dnn_problem *p) {
+static bool problem_of(const dl_conv_job *job, const key *k, bool last, bool opposite, dl_dnn_problem *p) {
     *p = (dl_dnn_problem){(dl_conv_kind)k->kind, (dl_dtype)k->t, k->g, last, k->tf32, k->deterministic};
     if (!opposite) return true;
     p->kind = k->kind == DL_CONV_FORWARD ? DL_CONV_DX : DL_CONV_FORWARD;
-    return k->kind != DL_CONV_DW && dl_conv_opposite(&k->g, &p->g);
+    dl_conv turned;
+    if (job->volume || k->kind == DL_CONV_DW || !dl_conv_opposite(&job->g, &turned)) return false;
+    p->g = dl_conv_of_images(&turned);
+    return true;
 }
 
 static void try_engines(search *s, bool last, bool opposite, int most) {
@@ -223,7 +236,7 @@ static void try_engines(search *s, bool last, bool opposite, int most) {
     dl_dnn_choice c[NATURAL];
     dl_dnn_problem p;
     double from = dl_seconds();
-    bool some = allowed("cudnn") && problem_of(s->k, last, opposite, &p) && dl_dnn_ready(g) == DL_OK;
+    bool some = allowed("cudnn") && problem_of(s->job, s->k, last, opposite, &p) && dl_dnn_ready(g) == DL_OK;
     int n = some ? dl_dnn_choices(g, &p, c, most) : 0, good = 0;
     for (int i = 0; i < n && !(good && (s->small || dl_seconds() - from > BUDGET)); i++) {
         way w = {.last = last, .opposite = opposite, .choice = c[i], .plan = dl_dnn_plan_new(g, &p, &c[i])};
@@ -239,7 +252,7 @@ static void try_engines(search *s, bool last, bool opposite, int most) {
 
 static void try_gemm(search *s, bool last) {
     const key *k = s->k;
-    if (allowed("patches") && dl_conv_gemm_size(&k->g, s->job->kind, last) <= PATCHES && k->g.groups <= 4)
+    if (allowed("patches") && dl_conv_gemm_size(&s->job->g, s->job->kind, last) <= PATCHES && k->g.groups <= 4)
         try_way(s, (way){.last = last, .by = BY_GEMM});
 }
 
@@ -247,16 +260,29 @@ static void try_sums(search *s) {
     const key *k = s->k;
     for (int i = 0; i < DL_CONV_SUMS; i++)
         if (allowed(dl_conv_sums_name(s->job->kind, i)) &&
-            dl_conv_sums_take(&k->g, (dl_conv_kind)k->kind, (dl_dtype)k->t, i))
+            dl_conv_sums_take(&s->job->g, (dl_conv_kind)k->kind, (dl_dtype)k->t, i))
             try_way(s, (way){.by = BY_SUMS, .which = i});
 }
 
-static double operations(const dl_conv *g) {
-    return 2.0 * (double)(g->N * g->O * g->out[0] * g->out[1]) * (double)(g->C / g->groups * g->k[0] * g->k[1]);
+static double operations(const dl_conv_nd *g) {
+    double n = 2.0 * (double)(g->N * g->O * (g->C / g->groups));
+    for (int d = 0; d < g->dims; d++) n *= (double)(g->out[d] * g->k[d]);
+    return n;
+}
+
+/* The images that volumes are made of choose their ways in a run that is not measured. */
+static void try_images(search *s, bool last) {
+    way w = {.last = last, .by = BY_IMAGES};
+    if (allowed("images") && run_way(s->check ? &s->check->job : s->job, &w) == DL_OK) try_way(s, w);
 }
 
 static void try_all(search *s, bool natural) {
     try_engines(s, natural, false, NATURAL);
+    if (s->job->volume) {
+        try_engines(s, !natural, false, OTHER);
+        try_images(s, natural);
+        return;
+    }
     if (!natural) try_sums(s);
     if (s->small) return;
     if (s->check) try_engines(s, natural, true, OTHER); /* in f32 only: on tensor cores both are equally fast */
@@ -288,7 +314,8 @@ static dl_status choose(const dl_conv_job *job, const key *k, way *out, bool *ke
     look(&s, natural);
     if (s.ms < 0 && s.off == 0 && limited())
         return dl_fail_hint(DL_ERR_UNSUPPORTED, "unset it", "DLCORE_CONV_WAYS allows no way for this convolution");
-    way w = s.ms >= 0 ? s.best : s.off > 0 ? s.closest : (way){.by = BY_GEMM, .last = natural}; /* takes every shape */
+    means always = job->volume ? BY_IMAGES : BY_GEMM; /* take every shape */
+    way w = s.ms >= 0 ? s.best : s.off > 0 ? s.closest : (way){.by = always, .last = natural};
     if (s.ms >= 0) dl_dnn_plan_free(s.closest.plan);
     if (job->gpu->lost) {
         dl_dnn_plan_free(w.plan);
@@ -303,18 +330,25 @@ static bool restore(const dl_conv_job *job, const key *k, const char *text, way 
     char value[DL_PLAN_TEXT];
     if (limited() || !dl_plan_find(job->gpu, text, value) || !read_way(value, k, w)) return false;
     dl_dnn_problem p;
-    if (w->by == BY_SUMS) return dl_conv_sums_take(&k->g, (dl_conv_kind)k->kind, (dl_dtype)k->t, w->which);
-    return w->by == BY_GEMM ||
-           (problem_of(k, w->last, w->opposite, &p) && (w->plan = dl_dnn_plan_new(job->gpu, &p, &w->choice)));
+    if (w->by == BY_SUMS) return dl_conv_sums_take(&job->g, (dl_conv_kind)k->kind, (dl_dtype)k->t, w->which);
+    return w->by == BY_GEMM || w->by == BY_IMAGES ||
+           (problem_of(job, k, w->last, w->opposite, &p) && (w->plan = dl_dnn_plan_new(job->gpu, &p, &w->choice)));
+}
+
+/* Where the plan is, or where it goes. */
+static plan **slot_of(const key *k) {
+    unsigned long h = dl_hash(k, sizeof *k);
+    plan **at = NULL;
+    for (unsigned i = 0; i < NEIGHBOURS; i++) {
+        at = &plans[(h + i) % SLOTS];
+        if (!*at || !memcmp(&(*at)->k, k, sizeof *k)) break;
+    }
+    return at;
 }
 
 static dl_status find(const dl_conv_job *job, const key *k, plan **out) {
-    unsigned long h = dl_hash(k, sizeof *k), at = h % SLOTS;
-    for (unsigned i = 0; i < NEIGHBOURS; i++) {
-        at = (h + i) % SLOTS;
-        if (!plans[at]) break;
-        if (!memcmp(&plans[at]->k, k, sizeof *k)) return *out = plans[at], DL_OK;
-    }
+    plan **at = slot_of(k);
+    if (*at && !memcmp(&(*at)->k, k, sizeof *k)) return *out = *at, DL_OK;
     char text[DL_PLAN_TEXT], value[DL_PLAN_TEXT];
     key_text(k, text);
     plan *p = calloc(1, sizeof *p);
@@ -327,21 +361,22 @@ static dl_status find(const dl_conv_job *job, const key *k, plan **out) {
         if (s != DL_OK) return free(p), s;
         if (keep && write_way(&p->w, k, value)) dl_plan_keep(job->gpu, text, value);
     }
-    if (plans[at]) dl_dnn_plan_free(plans[at]->w.plan), free(plans[at]);
-    plans[at] = p;
-    return *out = p, DL_OK;
+    at = slot_of(k); /* one of the images may have taken the place */
+    if (*at) dl_dnn_plan_free((*at)->w.plan), free(*at);
+    return *at = *out = p, DL_OK;
 }
 
 dl_status dl_conv_run(const dl_conv_job *job) {
     key k;
     plan *p = NULL;
     memset(&k, 0, sizeof k);
-    k.g = job->g, k.kind = (int)job->kind, k.t = (int)job->t, k.gpu = job->gpu->index;
+    k.g = job->volume ? *job->volume : dl_conv_of_images(&job->g);
+    k.kind = (int)job->kind, k.t = (int)job->t, k.gpu = job->gpu->index;
     k.tf32 = job->t == DL_F32 && dl_tf32_allowed(), k.deterministic = dl_deterministic();
     k.fits = fit(job->image) | fit(job->weight) << 2 | fit(job->result) << 4;
-    pthread_mutex_lock(&lock);
+    if (!under_way++) pthread_mutex_lock(&lock);
     dl_status s = find(job, &k, &p);
     if (s == DL_OK) s = run_way(job, &p->w);
-    pthread_mutex_unlock(&lock);
+    if (!--under_way) pthread_mutex_unlock(&lock);
     return s;
 }

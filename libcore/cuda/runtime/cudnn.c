@@ -7,36 +7,38 @@
 
 typedef dl_dnn_desc desc;
 
-enum { HEURISTICS = 3, FOUND = 48 };
+enum { HEURISTICS = 3, FOUND = 48, RANKS = 5 };
 
-static desc tensor(const dl_dnn_problem *p, int64_t id, const long shape[4]) {
-    static const int order[2][4] = {{3, 2, 1, 0}, {1, 3, 2, 0}};
-    int64_t size[4], stride[4], step = 1, align = 16;
+/* [outer, channels, places in each direction] */
+static desc tensor(const dl_dnn_problem *p, int64_t id, long outer, long channels, const long *places) {
+    const int rank = (int)p->g.dims + 2;
+    int64_t size[RANKS] = {outer, channels}, stride[RANKS], step = 1, align = 16;
     cudnnDataType_t t = dl_dnn_type(p->t);
-    for (int i = 0; i < 4; i++) {
-        int d = order[p->last][i];
-        size[d] = shape[d], stride[d] = step;
-        step *= shape[d];
+    for (int d = 2; d < rank; d++) size[d] = places[d - 2];
+    for (int i = 0; i < rank; i++) {
+        int d = dl_conv_order(rank, p->last, i);
+        stride[d] = step;
+        step *= size[d];
     }
     return DL_DNN_BUILD(
         CUDNN_BACKEND_TENSOR_DESCRIPTOR, {CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &t},
-        DL_DNN_INT64(CUDNN_ATTR_TENSOR_DIMENSIONS, 4, size), DL_DNN_INT64(CUDNN_ATTR_TENSOR_STRIDES, 4, stride),
+        DL_DNN_INT64(CUDNN_ATTR_TENSOR_DIMENSIONS, rank, size), DL_DNN_INT64(CUDNN_ATTR_TENSOR_STRIDES, rank, stride),
         DL_DNN_INT64(CUDNN_ATTR_TENSOR_UNIQUE_ID, 1, &id), DL_DNN_INT64(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1, &align));
 }
 
 static desc convolution(const dl_dnn_problem *p) {
     cudnnDataType_t compute = p->t == DL_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
     cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-    int64_t dims = 2, dil[2], stride[2], pad[2];
-    for (int i = 0; i < 2; i++) dil[i] = p->g.dil[i], stride[i] = p->g.stride[i], pad[i] = p->g.pad[i];
+    int64_t dims = p->g.dims, dil[RANKS], stride[RANKS], pad[RANKS];
+    for (int i = 0; i < dims; i++) dil[i] = p->g.dil[i], stride[i] = p->g.stride[i], pad[i] = p->g.pad[i];
     return DL_DNN_BUILD(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR,
                         {CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute},
                         {CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode},
                         DL_DNN_INT64(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 1, &dims),
-                        DL_DNN_INT64(CUDNN_ATTR_CONVOLUTION_DILATIONS, 2, dil),
-                        DL_DNN_INT64(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 2, stride),
-                        DL_DNN_INT64(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 2, pad),
-                        DL_DNN_INT64(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, 2, pad));
+                        DL_DNN_INT64(CUDNN_ATTR_CONVOLUTION_DILATIONS, dims, dil),
+                        DL_DNN_INT64(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, dims, stride),
+                        DL_DNN_INT64(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, dims, pad),
+                        DL_DNN_INT64(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, dims, pad));
 }
 
 /* What cuDNN calls the operands of each kind. */
@@ -71,14 +73,13 @@ static void graph_free(graph *g) {
 }
 
 static bool graph_of(dl_gpu *gpu, const dl_dnn_problem *p, graph *g) {
-    const dl_conv *c = &p->g;
+    const dl_conv_nd *c = &p->g;
     double one = 1, none = 0;
     float one_f = 1, none_f = 0;
     bool wide = p->t == DL_F64;
     cudnnBackendAttributeType_t number = wide ? CUDNN_TYPE_DOUBLE : CUDNN_TYPE_FLOAT;
-    *g = (graph){{tensor(p, IMAGE, (long[]){c->N, c->C, c->in[0], c->in[1]}),
-                  tensor(p, WEIGHT, (long[]){c->O, c->C / c->groups, c->k[0], c->k[1]}),
-                  tensor(p, RESULT, (long[]){c->N, c->O, c->out[0], c->out[1]})},
+    *g = (graph){{tensor(p, IMAGE, c->N, c->C, c->in), tensor(p, WEIGHT, c->O, c->C / c->groups, c->k),
+                  tensor(p, RESULT, c->N, c->O, c->out)},
                  convolution(p),
                  NULL,
                  NULL};

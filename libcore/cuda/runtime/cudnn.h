@@ -9,12 +9,12 @@ enum { DL_DNN_KNOBS = 24 };
 
 typedef enum dl_conv_kind { DL_CONV_FORWARD, DL_CONV_DX, DL_CONV_DW } dl_conv_kind;
 
-/* A convolution over dense operands: images [N,C,H,W], weights [O,C/groups,kh,kw], results [N,O,P,Q], all of one dtype,
- * all with the channels innermost or none; addresses are multiples of 16. */
+/* A convolution over dense operands: images [N,C,H,W], weights [O,C/groups,kh,kw], results [N,O,P,Q], or volumes with a
+ * depth before the height, all of one dtype, all with the channels innermost or none; addresses are multiples of 16. */
 typedef struct dl_dnn_problem {
     dl_conv_kind kind;
     dl_dtype t;
-    dl_conv g;
+    dl_conv_nd g;
     bool last;          /* channels last */
     bool tf32;          /* f32 operands may be rounded */
     bool deterministic; /* only engines that repeat bit for bit */

@@ -26,25 +26,28 @@ dl_status dl_conv_attrs(const dl_aval *attr, dl_conv *g) {
 }
 
 bool dl_channels_last(int ndim, const long *shape, const long *stride) {
-    if (ndim != 4 || shape[1] < 2 || shape[2] * shape[3] < 2) return false;
-    return stride[1] == 1 && (shape[3] == 1 || stride[3] == shape[1]) &&
-           (shape[2] == 1 || stride[2] == shape[1] * shape[3]) &&
-           (shape[0] < 2 || stride[0] == shape[1] * shape[2] * shape[3]);
+    if (ndim < 4 || shape[1] < 2) return false;
+    long step = 1, places = 1;
+    for (int d = 2; d < ndim; d++) places *= shape[d];
+    for (int i = 0; i < ndim; i++) {
+        int d = dl_conv_order(ndim, true, i);
+        if (shape[d] > 1 && stride[d] != step) return false;
+        step *= shape[d];
+    }
+    return places > 1;
 }
 
 void dl_meta_channels_last(dl_meta *m) {
-    int64_t row = m->shape[1], image;
-    if (!dl_count_mul(&row, m->shape[3])) return; /* such a shape is refused when the tensor is made */
-    image = row;
-    if (!dl_count_mul(&image, m->shape[2])) return;
+    int64_t step = 1;
     m->strided = true;
-    m->stride[1] = 1;
-    m->stride[3] = m->shape[1];
-    m->stride[2] = row;
-    m->stride[0] = image;
+    for (int i = 0; i < m->ndim && m->strided; i++) {
+        int d = dl_conv_order(m->ndim, true, i);
+        m->stride[d] = step;
+        m->strided = dl_count_mul(&step, m->shape[d]); /* too large a shape is refused when the tensor is made */
+    }
 }
 
-static void choose_layout(const dl_call *c, dl_meta *m) {
+void dl_conv_layout(const dl_call *c, dl_meta *m) {
     const dl_tensor *x = c->in[0];
     int index;
     m->dtype = (int8_t)c->dtype;
@@ -150,7 +153,7 @@ INFER_RULE(conv2d) {
     dl_conv g;
     DL_TRY(dl_conv_of(c, &g));
     *out = dl_meta_like(c->in[0], 4, (long[]){g.N, g.O, g.out[0], g.out[1]});
-    choose_layout(c, out);
+    dl_conv_layout(c, out);
     return DL_OK;
 }
 
@@ -158,7 +161,7 @@ INFER_RULE(conv2d_dx) {
     dl_conv g;
     DL_TRY(dl_conv_of(c, &g));
     *out = dl_meta_like(c->in[0], 4, (long[]){g.N, g.C, g.in[0], g.in[1]});
-    choose_layout(c, out);
+    dl_conv_layout(c, out);
     return DL_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Shapes of convolutions of volumes. Results are channels-last, the order in which they are fastest. */
+/* Shapes of convolutions of volumes. */
 #include "ops/conv.h"
 #include "ops/compose/batch.h"
 #include "ops/rules/conv.h"
@@ -80,17 +80,11 @@ dl_status dl_conv_volume_of(const dl_call *c, dl_conv_nd *g) {
     return dl_fail(DL_ERR_SHAPE, "the bias must have shape [%ld], one number an output channel", g->O);
 }
 
-/* A result with the channels innermost in memory. */
+/* On the CPU results are channels-last, the order in which they are fastest. */
 static dl_status volumes(const dl_call *c, long channels, const long *size, const dl_conv_nd *g, dl_meta *out) {
-    int64_t step = channels;
     *out = dl_meta_like(c->in[0], RANK, (long[]){g->N, channels, size[0], size[1], size[2]});
-    out->dtype = (int8_t)c->dtype;
-    out->strided = true, out->stride[1] = 1;
-    for (int d = RANK - 1; d > 1 && out->strided; d--) {
-        out->stride[d] = step;
-        out->strided = dl_count_mul(&step, out->shape[d]); /* too large a shape is refused when the tensor is made */
-    }
-    out->stride[0] = step;
+    dl_conv_layout(c, out);
+    if (!c->device) dl_meta_channels_last(out);
     return DL_OK;
 }
 

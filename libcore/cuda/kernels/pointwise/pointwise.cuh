@@ -148,6 +148,66 @@ template <class ROW> dl_status dl_run_narrow(dl_gpu *g, const dl_call *c) {
     });
 }
 
+/* Rows with DL_K_READS: calls in f32 take operands of any real dtype. */
+template <class ROW> constexpr bool dl_reads_others = (ROW::HAS & DL_BIT(DL_F32)) != 0;
+
+/* The dtypes of the operands that a kernel converts as it reads them. */
+template <int N> struct dl_reads {
+    signed char dtype[N];
+    __device__ float at(const dl_walk<N + 1> &w, int k, int32_t off) const {
+        switch (w.numbers >> (k + 1) & 1 ? DL_F32 : dtype[k]) {
+        case DL_BOOL: return (float)w.template load<bool>(k + 1, off);
+        case DL_U8: return (float)w.template load<u8>(k + 1, off);
+        case DL_I32: return (float)w.template load<int>(k + 1, off);
+        case DL_I64: return (float)w.template load<long>(k + 1, off);
+        case DL_F16: return dl_up(w.template load<f16>(k + 1, off));
+        case DL_BF16: return dl_up(w.template load<bf16>(k + 1, off));
+        default: return w.template load<float>(k + 1, off);
+        }
+    }
+};
+
+/* As dl_strided_kernel. */
+template <class F, class R, int N, size_t... K>
+__device__ void dl_read_each(const dl_walk<N + 1> &w, const dl_reads<N> &reads, const F &f, std::index_sequence<K...>) {
+    enum { SINGLE = 4 };
+    uint32_t i = blockIdx.x * (DL_BLOCK * SINGLE) + threadIdx.x;
+#pragma unroll
+    for (int k = 0; k < SINGLE; k++, i += DL_BLOCK)
+        if (i < w.n) {
+            int32_t off[N + 1];
+            w.at(i, off);
+            *(R *)(w.ptr[0] + off[0]) = f(reads.at(w, K, off[K + 1])...);
+        }
+}
+
+template <class F, class R, int N>
+__global__ void __launch_bounds__(DL_BLOCK)
+    dl_reading_kernel(const __grid_constant__ dl_walk<N + 1> w, dl_reads<N> reads, F f) {
+    dl_read_each<F, R>(w, reads, f, std::make_index_sequence<N>());
+}
+
+/* Of a call in f32 of which not all operands are f32. */
+template <class ROW, class CARRIED>
+dl_status dl_run_reading(dl_gpu *g, const dl_call *c, const dl_it &all, CARRIED with) {
+    enum { N = ROW::OPERANDS };
+    typedef typename ROW::template f<float, false> F;
+    dl_reads<N> reads;
+    for (int k = 0; k < N; k++) reads.dtype[k] = c->in[k]->dtype;
+    return dl_it_parts(all, [&](const dl_it &it) {
+        dl_walk<N + 1> w = dl_walk_of<N + 1>(&it);
+        dl_reading_kernel<F, std::conditional_t<ROW::TESTS, bool, float>>
+            <<<dl_blocks(w.n, DL_BLOCK * 4), DL_BLOCK, 0, g->stream>>>(w, reads, F{with});
+        return dl_gpu_launched(g);
+    });
+}
+
+static inline bool dl_all_of_dtype(const dl_call *c, int dtype) {
+    for (int i = 0; i < c->nin; i++)
+        if (c->in[i]->dtype != dtype) return false;
+    return true;
+}
+
 template <class ROW> dl_status dl_run_row(dl_call *c) {
     DL_USE_GPU(g, c->device);
     dl_tensor *out = c->out[0], *x = c->in[0];
@@ -163,6 +223,8 @@ template <class ROW> dl_status dl_run_row(dl_call *c) {
                : ROW::OPERANDS == 2 ? dl_it_of({out, x, c->in[1]})
                                     : dl_it_of({out, x, c->in[1], c->in[2]});
     auto carried = dl_carry<ROW::NUMBERS, (ROW::HAS & DL_HAS_FAULTS) != 0>(g, c->op, c->attr);
+    if constexpr (dl_reads_others<ROW>)
+        if (c->dtype == DL_F32 && !dl_all_of_dtype(c, DL_F32)) return dl_run_reading<ROW>(g, c, it, carried);
     return dl_dispatch<ROW::HAS & DL_DTYPES>(dtype, [&](auto tag) {
         typedef decltype(tag) T;
         typedef typename ROW::template f<calc_t<T>, dl_is_half<T>> F;
@@ -278,4 +340,5 @@ template <class ROW, class... GRADS> constexpr dl_grad_function *dl_grad_of_row(
 #define DL_KERNEL(name, flags, ...)                                                                                    \
     const dl_kernel dl_cuda_##name = {                                                                                 \
         dl_run_row<name##_row>, dl_grad_of_row<name##_row, __VA_ARGS__>(), name##_row::HAS & DL_DTYPES, NULL,          \
-        flags | dl_flags_of_slope(name##_row::HAS) | (dl_narrows<name##_row> ? DL_K_NARROW : 0)};
+        flags | dl_flags_of_slope(name##_row::HAS) | (dl_narrows<name##_row> ? DL_K_NARROW : 0) |                      \
+            (dl_reads_others<name##_row> ? DL_K_READS : 0)};
