@@ -7,6 +7,10 @@
 #include <immintrin.h>
 #endif
 
+/* Elements of a line of the cache; and how far ahead memory is asked for: a block of half_block in iter.c, which reads
+ * its operands in turn, too little of each for the processor to see where the next one is. */
+enum { LINE = 32, AHEAD = 1024 };
+
 void DL_SIMD_NAME(dl_f16_up)(long n, const unsigned short *src, float *dst) {
     long i = 0;
 #ifdef __F16C__
@@ -24,15 +28,43 @@ void DL_SIMD_NAME(dl_f16_down)(long n, const float *src, unsigned short *dst) {
     for (; i < n; i++) dst[i] = dl_f32_to_f16(src[i]);
 }
 
-void DL_SIMD_NAME(dl_bf16_up)(long n, const unsigned short *src, float *dst) {
-    for (long i = 0; i < n; i++) {
-        unsigned u = (unsigned)src[i] << 16;
-        memcpy(&dst[i], &u, 4);
-    }
+static inline float bf16_to_f32(unsigned short x) {
+    const unsigned u = (unsigned)x << 16;
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
 }
 
+void DL_SIMD_NAME(dl_bf16_up)(long n, const unsigned short *src, float *dst) {
+    long i = 0;
+    for (; i + LINE <= n; i += LINE) {
+        __builtin_prefetch(src + i + AHEAD);
+        for (long k = i; k < i + LINE; k++) dst[k] = bf16_to_f32(src[k]);
+    }
+    for (; i < n; i++) dst[i] = bf16_to_f32(src[i]);
+}
+
+#if defined(__AVX2__) && !defined(__AVX512F__) /* compilers mask words again that shifts have made short */
+#define SHIFTED_WORDS
+static inline __m256i bf16_high(__m256 x) {
+    const __m256i u = _mm256_castps_si256(x), odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
+    const __m256i num = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd);
+    const __m256i nan = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
+    const __m256 of =
+        _mm256_blendv_ps(_mm256_castsi256_ps(num), _mm256_castsi256_ps(nan), _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    return _mm256_srli_epi32(_mm256_castps_si256(of), 16);
+}
+#endif
+
 void DL_SIMD_NAME(dl_bf16_down)(long n, const float *src, unsigned short *dst) {
-    for (long i = 0; i < n; i++) {
+    long i = 0;
+#ifdef SHIFTED_WORDS
+    for (; i + 16 <= n; i += 16) {
+        const __m256i a = bf16_high(_mm256_loadu_ps(src + i)), b = bf16_high(_mm256_loadu_ps(src + i + 8));
+        _mm256_storeu_si256((__m256i *)(dst + i), _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8));
+    }
+#endif
+    for (; i < n; i++) {
         unsigned u, num;
         memcpy(&u, &src[i], 4);
         num = u + 0x7fff + ((u >> 16) & 1);
