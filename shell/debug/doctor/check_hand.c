@@ -41,25 +41,16 @@ static int sign_of_binary(const reader *r, const dlsh_node *n, int depth) {
     return left ? left * sign_of_number(r, n->kids[1]) : right * sign_of_number(r, n->kids[0]);
 }
 
-static int is_call_of(const dlsh_node *n, const char *name) {
-    return n && n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], name);
-}
-
-/* grad(loss, w), or grad(f)(w). */
-static int gives_gradients(const dlsh_node *n) {
-    return is_call_of(n, "grad") || (n && n->kind == DLSH_N_CALL && is_call_of(n->kids[0], "grad"));
-}
-
 /* A name is what it was given last: gradients, or what was computed of some. */
 static int sign_of_name(const reader *r, const dlsh_node *n, int depth) {
     const dlsh_node *made = depth < DEEPEST ? dlsh_defined(r->file, n) : NULL;
     if (!made || made->span.start >= n->span.start) return 0;
-    return gives_gradients(made) ? 1 : sign_of_gradient(r, made, depth + 1);
+    return dlsh_gives_gradients(made) ? 1 : sign_of_gradient(r, made, depth + 1);
 }
 
 static int sign_of_gradient(const reader *r, const dlsh_node *n, int depth) {
     if (!n || depth > DEEPEST || n->kind == DLSH_N_FN) return 0;
-    if ((n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad")) || gives_gradients(n)) return 1;
+    if ((n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad")) || dlsh_gives_gradients(n)) return 1;
     if (n->kind == DLSH_N_UNARY && n->op == DLSH_OP_NEG) return -sign_of_gradient(r, n->kids[0], depth);
     if (n->kind == DLSH_N_NAME) return sign_of_name(r, n, depth);
     if (n->kind == DLSH_N_BINARY) return sign_of_binary(r, n, depth);
@@ -150,7 +141,7 @@ static dlsh_property limits(void *ctx, const dlsh_step *at) {
 
 static dlsh_property is_gradient(void *ctx, const dlsh_step *at) {
     reader *r = ctx;
-    if ((at->n->kind != DLSH_N_FIELD || strcmp(at->n->text, "grad") != 0) && !gives_gradients(at->n))
+    if ((at->n->kind != DLSH_N_FIELD || strcmp(at->n->text, "grad") != 0) && !dlsh_gives_gradients(at->n))
         return at->added ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
     return r->found = at->n, DLSH_HAS_FIRST;
 }
@@ -315,7 +306,7 @@ static const dlsh_node *fades(const reader *r, const dlsh_node *update, double *
     const int depth = dlsh_nodes_around(root, update->span.start, around, ROUNDS);
     for (int i = depth - 1; i >= 0; i--) {
         const dlsh_node *of = around[i], *seq = of->kind == DLSH_N_FOR && of->nkids == 3 ? of->kids[1] : NULL;
-        const int counts = is_call_of(seq, "range") && seq->nkids == 2 && of->kids[0]->kind == DLSH_N_NAME;
+        const int counts = dlsh_is_call_of(seq, "range") && seq->nkids == 2 && of->kids[0]->kind == DLSH_N_NAME;
         const double rounds = counts ? dlsh_number_of(r->e, r->file, seq->kids[1]) : 0;
         const char *round = rounds >= ROUNDS ? of->kids[0]->text : NULL;
         const dlsh_node *rate = round ? rate_in(r, update->kids[update->nkids - 1], round) : NULL;
@@ -499,11 +490,18 @@ dl_status dlsh_check_hand_update(dlsh_examination *e) {
         const int sign = n ? sign_of_update(&r, n) : 0;
         steps += row->count;
         if (sign) judge(e, row->file, row->line, sign, row->count);
+        if (n && dlsh_find_wrong_power(e, row->file, n, 0)) continue;
         const dl_journal_row *pass = sign < 0 && !e->bad ? pass_of_updates(e) : NULL;
         if (!sign && !row->what && !e->bad) dlsh_find_cut_by_hand(e, pass_of_updates(e)); /* by a velocity */
         const int known =
             dlsh_was_found(e, "gradients are zeroed", "") || dlsh_was_found(e, "what the loss is given", "");
         if (pass && !known && !dlsh_find_clipped_by_hand(e, pass)) look_at_size(e, &r, n, pass);
+    }
+    DLSH_EACH_NODE (t) {
+        const int by = dlsh_is_method(t.n, "mul_") || dlsh_is_method(t.n, "div_");
+        const dlsh_node *to = by ? t.n->kids[0]->kids[0] : written_by(t.n);
+        while (to && to->kind == DLSH_N_INDEX) to = to->kids[0];
+        if (to && to->kind == DLSH_N_FIELD && !strcmp(to->text, "grad")) dlsh_find_wrong_power(e, t.file, t.n, 1);
     }
     if (!steps)
         DLSH_EACH_NODE (t) see_made_anew(e, t.file, t.n, t.within, t.depth);

@@ -82,7 +82,10 @@ static dlsh_property makes_mask(void *ctx, const dlsh_step *s) {
 
 /* x.masked_fill(mask, v), where(mask, x, v), attn(x, x, x, attn_mask=mask): the mask. */
 static const dlsh_node *mask_in(const dlsh_node *n) {
-    const dlsh_node *found = dlsh_is_call_of(n, "masked_fill|masked_fill_|where") && n->nkids > 1 ? n->kids[1] : NULL;
+    const int after =
+        n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], "masked_fill") ? 2 : 1; /* masked_fill(x, mask, v) */
+    const dlsh_node *found =
+        dlsh_is_call_of(n, "masked_fill|masked_fill_|where") && n->nkids > after ? n->kids[after] : NULL;
     if (n->kind == DLSH_N_KWARG && dlsh_has_word("attn_mask|mask|src_mask|tgt_mask", n->text, strlen(n->text)))
         return n->kids[0];
     for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] ? mask_in(n->kids[i]) : NULL;
@@ -114,7 +117,7 @@ static void judge_places(dlsh_examination *e, const dlsh_trial *a, const dlsh_tr
     const int name = own ? 0 : (int)strcspn(c->layer, "."), masked = line_of_mask(c) != dlsh_call_line(c);
     dlsh_found(
         e, dlsh_call_file(c), line_of_mask(c),
-        name && masked ? "a mask that is true where none may look: triu(ones(t, t), diagonal=1) > 0"
+        masked ? "a mask that is true where none may look: triu(ones(t, t), diagonal=1) > 0"
         : name ? dlsh_kept(e, "is_causal=true in the call of %.*s, or a mask that hides later places", name, c->layer)
                : "hide later places: is_causal=true, or a mask; triu(ones(t, t), diagonal=1) is 1 where none may look",
         "places see later ones, their targets among them: %s lets them\n"
@@ -214,6 +217,48 @@ static int find_given_targets(dlsh_examination *e, const dlsh_node *loss_call, c
     return 0;
 }
 
+/* An item of a sequence of numbers, s[i], through names and picks. */
+static dlsh_property is_item(void *ctx, const dlsh_step *at) {
+    const dlsh_examination *e = ctx;
+    const dlsh_value *v = at->n->kind == DLSH_N_INDEX ? dlsh_value_of(e, at->file, at->n->kids[0]) : NULL;
+    const int sequence = v && v->type == DLSH_TENSOR && dl_ndim(v->as.tensor) == 1;
+    return sequence && !dl_dtype_is_float(dl_dtype_of(v->as.tensor)) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* A column of windows [n, places] that is the target of each, several classes of them; -1: there is none. */
+static long column_of_target(const dl_tensor *x, const dl_tensor *y) {
+    if (!is_sequences(x) || !y || dl_ndim(y) != 1 || dl_shape(y)[0] != dl_shape(x)[0] || dl_shape(y)[0] < 16) return -1;
+    const long n = dl_shape(x)[0], t = dl_shape(x)[1];
+    DLSH_FREED double *a = malloc((size_t)(n * t) * sizeof *a), *b = malloc((size_t)n * sizeof *b);
+    if (!a || !b || dl_read_f64(x, a) || dl_read_f64(y, b)) return dl_error_clear(), -1;
+    for (long c = 0; c < t; c++) {
+        long i = 0, changes = 0;
+        for (; i < n && a[i * t + c] == b[i]; i++) changes += i && b[i] != b[i - 1];
+        if (i == n && changes > 3) return c;
+    }
+    return -1;
+}
+
+/* Windows of a sequence that hold what comes next in place of ending before it. */
+static void find_window_target(dlsh_examination *e, const dl_journal_node *loss, const dlsh_node *call) {
+    dlsh_traced used[DLSH_TRACED];
+    const int n = call && call->nkids > 2 ? dlsh_trace(e, loss->file, loss->line, used) : 0;
+    const dlsh_node *x = n ? dlsh_origin(loss->file, call->kids[1], is_item, (void *)e) : NULL;
+    const dlsh_node *y = n ? dlsh_origin(loss->file, call->kids[2], is_item, (void *)e) : NULL;
+    if (!x || !y || !dlsh_same_text(loss->file, x->kids[0], y->kids[0])) return;
+    for (int k = 0; k < n; k++)
+        DLSH_EACH_HOLDER (h, &e->holders) {
+            const long c = h->value.type == DLSH_TENSOR ? column_of_target(h->value.as.tensor, used[k].tensor) : -1;
+            if (c >= 0)
+                dlsh_found(
+                    e, loss->file, y->span.line, "the element behind the window, or windows that end before it",
+                    "the target stands in the input: the net learns to copy it, and cannot tell what comes next\n"
+                    "in all %ld rows %s is column %ld of %s; both are taken from the same sequence (seen at line "
+                    "%d)",
+                    dl_shape(used[k].tensor)[0], used[k].name, c, h->name, loss->line);
+        }
+}
+
 /* Of a loop: a loss that has the elements of the input for its targets. */
 static void look_at_loops(dlsh_examination *e) {
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
@@ -224,6 +269,7 @@ static void look_at_loops(dlsh_examination *e) {
             if (!dlsh_op_is(loss, "cross_entropy|nll_picked") || !(loss->in[1].std > 0)) continue;
             const dlsh_node *call = dlsh_call_on_line(loss->file, loss->line, "loss|entropy|nll");
             if (embeds(p, &loss->in[1]) == BOTH && find_given_targets(e, call, loss)) continue;
+            find_window_target(e, loss, call);
             if (!is_given(e, p, &loss->in[1], &x)) continue;
             find_unshifted(e, loss->file, x, call ? dlsh_argument_of(call, 1, "target") : NULL, loss->line);
         }
@@ -237,10 +283,14 @@ static int ends_before_last(const dlsh_node *slice) {
     return !slice->kids[0] && end && end->kind == DLSH_N_UNARY && end->op == DLSH_OP_NEG && is_int(end->kids[0], 1);
 }
 
-static int is_one_later(const char *file, const dlsh_node *a, const dlsh_node *b) {
+/* *places: 0 where it takes those from a place on, p, so that there is one for each of them. */
+static int is_one_later(const dlsh_examination *e, const char *file, const dlsh_node *a, const dlsh_node *b,
+                        long *places) {
     const dlsh_node *from = a->kids[0], *later = b->kids[0];
     /* s[:, :t] beside s[:, 1:]: the loss takes as many of both */
     if ((ends_before_last(a) || (!from && a->kids[1])) && is_int(later, 1) && !b->kids[1]) return 1;
+    const double first = later && !b->kids[1] && ends_before_last(a) ? dlsh_number_of(e, file, later) : 0;
+    if (first > 1 && first < (double)*places) return *places = 0, 1; /* s[:, p:] */
     return from && later && later->kind == DLSH_N_BINARY && later->op == DLSH_OP_ADD && is_int(later->kids[1], 1) &&
            dlsh_same_text(file, from, later->kids[0]);
 }
@@ -250,12 +300,12 @@ static int ends_in_slice(const dlsh_node *n) {
 }
 
 /* x[:, :-1] beside x[:, 1:], or x[i:i + n] beside x[i + 1:i + n + 1], of the same variable. */
-static int shifts_in_text(void) {
+static int shifts_in_text(const dlsh_examination *e, long *places) {
     DLSH_EACH_NODE (a)
         DLSH_EACH_BELOW (b, ends_in_slice(a.n) ? a.root : NULL) {
             if (a.n == b.n || !ends_in_slice(b.n) || a.n->nkids != b.n->nkids) continue;
             if (!dlsh_same_text(a.file, a.n->kids[0], b.n->kids[0])) continue;
-            if (is_one_later(a.file, a.n->kids[a.n->nkids - 1], b.n->kids[b.n->nkids - 1])) return 1;
+            if (is_one_later(e, a.file, a.n->kids[a.n->nkids - 1], b.n->kids[b.n->nkids - 1], places)) return 1;
         }
     return 0;
 }
@@ -283,7 +333,8 @@ static int has_next(const dlsh_examination *e, const dl_tensor *x) {
     DLSH_EACH_HOLDER (h, &e->holders) {
         if (h->value.type == DLSH_TENSOR && relation_of(x, h->value.as.tensor) == SHIFTED) return 1;
     }
-    return shifts_in_text() && has_target_each(e, e->probe.fn ? dl_shape(x)[1] : trained_places(e));
+    long places = e->probe.fn ? dl_shape(x)[1] : trained_places(e);
+    return shifts_in_text(e, &places) && (!places || has_target_each(e, places));
 }
 
 /* ---------------------------------------------------------------- padding in the loss */

@@ -147,11 +147,27 @@ static void find_calls(const dlsh_node *n, const char *function, const dlsh_node
         if (t.n->kind == DLSH_N_CALL && dlsh_names(t.n->kids[0], function)) *last = t.n, ++*count;
 }
 
+/* The last call of what a function was given as: step = make(w), of a function that make() gives back. */
+static const dlsh_node *call_of_given(const dlsh_node *root, const dlsh_node *fn) {
+    const dlsh_node *around[DLSH_AROUND], *last = NULL;
+    const int depth = dlsh_functions_around(root, fn->span.start, around);
+    const dlsh_node *maker = depth > 1 && around[depth - 1] == fn ? around[depth - 2] : NULL;
+    const dlsh_node *back = maker && maker->text ? dlsh_last_return(maker) : NULL;
+    const dlsh_node *value = back && back->nkids ? back->kids[0] : NULL;
+    int count = 0;
+    if (!value || (value != fn && !(fn->text && dlsh_names(value, fn->text)))) return NULL;
+    DLSH_EACH_BELOW (t, root)
+        if (t.n->kind == DLSH_N_ASSIGN && t.n->nkids == 2 && t.n->kids[0]->kind == DLSH_N_NAME &&
+            t.n->kids[1]->kind == DLSH_N_CALL && dlsh_names(t.n->kids[1]->kids[0], maker->text))
+            find_calls(root, t.n->kids[0]->text, &last, &count);
+    return last;
+}
+
 const dlsh_node *dlsh_last_call(const dlsh_node *root, const dlsh_node *fn) {
     const dlsh_node *last = NULL;
     int count = 0;
     if (fn->text) find_calls(root, fn->text, &last, &count);
-    return last;
+    return last ? last : call_of_given(root, fn);
 }
 
 const dlsh_node *dlsh_only_call(const dlsh_node *root, const dlsh_node *fn) {

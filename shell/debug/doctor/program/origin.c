@@ -153,6 +153,14 @@ int dlsh_is_call_of(const dlsh_node *n, const char *names) {
     return dlsh_is_word(names, by);
 }
 
+/* The function that a function of the text gives back last; NULL: none. */
+static const dlsh_node *function_given(const char *file, const dlsh_node *call) {
+    const dlsh_node *fn = dlsh_function_called(file, call), *back = fn ? dlsh_last_return(fn) : NULL;
+    const dlsh_node *value = back && back->nkids ? back->kids[0] : NULL;
+    if (value && value->kind == DLSH_N_NAME) return dlsh_function_of(file, value->text);
+    return value && value->kind == DLSH_N_FN ? value : NULL;
+}
+
 const dlsh_node *dlsh_function_called(const char *file, const dlsh_node *n) {
     const dlsh_node *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL, *root = dlsh_text_root(file);
     for (int i = 0; root && by && by->kind == DLSH_N_NAME && i < ALIASES; i++) {
@@ -160,6 +168,7 @@ const dlsh_node *dlsh_function_called(const char *file, const dlsh_node *n) {
         if (fn || net) return fn ? fn : dlsh_forward_of(net->kids[net->nkids - 1]);
         by = dlsh_define(root, by->text, by->span.start).value;
     }
+    if (by && by->kind == DLSH_N_CALL) return function_given(file, by);
     return by && by->kind == DLSH_N_FN ? by : NULL;
 }
 

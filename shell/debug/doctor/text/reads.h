@@ -30,5 +30,9 @@ dlsh_lost dlsh_lost_result(const char *path); /* of a parameter of that part: "m
 /* Where a loop of the net around a line runs its blocks one after another, h = b(h), so that nothing goes past them; 0:
  * there is none. *own: it is the net of that line itself, not one that has such nets for its blocks. */
 int dlsh_line_of_blocks(const char *file, int line, int *own);
+/* grad(loss, w), or grad(f)(w). */
+int dlsh_gives_gradients(const dlsh_node *n);
+/* An update of a weight, or of a gradient, that goes with a wrong power of the gradient (powers.c). Was it found? */
+int dlsh_find_wrong_power(dlsh_examination *e, const char *file, const dlsh_node *update, int of_gradient);
 /* Does a text hold one of the words, set apart by |? Capitals count as small letters. */
 int dlsh_speaks_of(const char *text, const char *words);
