@@ -7,9 +7,8 @@
 #include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
 #include "debug/doctor/syntax.h"
+#include "debug/doctor/text/reads.h"
 #include "debug/doctor/trace.h"
-
-enum { DEEPEST = 8 };
 
 static const char *callee_of(const dlsh_node *n) { return n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL; }
 
@@ -69,36 +68,6 @@ static void find_repeated_net(dlsh_examination *e, const char *file, const dlsh_
 
 /* ---------------------------------------------------------------- the best of several */
 
-static int is_error_call(const void *ctx, const dlsh_node *n) {
-    const char *by = callee_of(n);
-    return (void)ctx,
-           by && (strstr(by, "loss") || strstr(by, "entropy") || dlsh_is_word("rmse|mae|mse|perplexity", by));
-}
-
-static int is_score_call(const void *ctx, const dlsh_node *n) {
-    (void)ctx;
-    const char *by = callee_of(n);
-    return dlsh_is_word("argmax|accuracy|f1_score|auc|r2_score", by) || (by && strstr(by, "acc")) ||
-           (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_EQ);
-}
-
-/* -1: a number that is to be small, 1: large, 0: not known; by how it is computed, and by its name. */
-static int aim_of(const dlsh_examination *e, const char *file, const dlsh_node *n, int depth) {
-    if (!n || depth > DEEPEST) return 0;
-    if (n->kind == DLSH_N_FIELD) return strstr(n->text, "loss") ? -1 : strstr(n->text, "acc") ? 1 : 0;
-    if (any_in(n, is_score_call, NULL)) return 1;
-    if (any_in(n, is_error_call, NULL)) return -1;
-    if (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_NAME) {
-        const dlsh_node *fn = dlsh_function_of(file, n->kids[0]->text);
-        if (fn && any_in(fn, is_score_call, NULL)) return 1;
-        if (fn && any_in(fn, is_error_call, NULL)) return -1;
-    }
-    if (n->kind != DLSH_N_NAME) return 0;
-    const dlsh_node *made = dlsh_defined(file, n);
-    const int by = made && made != n ? aim_of(e, file, made, depth + 1) : 0;
-    return by ? by : strstr(n->text, "loss") || strstr(n->text, "err") ? -1 : strstr(n->text, "acc") ? 1 : 0;
-}
-
 /* name = value, in a block; the name may be a field, as of a record. */
 static int sets(const char *file, const dlsh_node *n, const dlsh_node *best, const char *value) {
     for (int i = 0; n && i < n->nkids; i++) {
@@ -121,7 +90,7 @@ static void look_at_comparison(dlsh_examination *e, const char *file, const dlsh
         const dlsh_node *v = c->kids[k], *best = c->kids[1 - k];
         if (v->kind != DLSH_N_NAME || (best->kind != DLSH_N_NAME && best->kind != DLSH_N_FIELD)) continue;
         if (!sets(file, n->kids[1], best, v->text)) continue;
-        const int keeps_low = less == (k == 0), aim = aim_of(e, file, v, 0);
+        const int keeps_low = less == (k == 0), aim = dlsh_aim_of(file, v);
         if (!aim || (aim < 0) == keeps_low || dlsh_was_found(e, "the best is the best", "")) return;
         dlsh_found(e, file, n->span.line,
                    aim < 0 ? "keep the smaller one: if loss < best" : "keep the larger one: if acc > best",

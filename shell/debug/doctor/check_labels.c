@@ -199,6 +199,20 @@ static int is_given(const dlsh_examination *e, dl_tensor *t, long width) {
     return given;
 }
 
+/* Is a table computed from what the net is given, as a step on the way to the labels? */
+static int is_made_of_input(const char *file, const dlsh_node *input, const char *name) {
+    static dlsh_course way;
+    const dlsh_node *table = dlsh_definition_of(file, name, INT_MAX, NULL);
+    while (input && (input->kind == DLSH_N_INDEX || input->kind == DLSH_N_NAME)) {
+        const dlsh_node *made = dlsh_made(file, input->kind == DLSH_N_INDEX ? input->kids[0] : input);
+        if (made == input) break;
+        input = made;
+    }
+    if (!input || !table) return 0;
+    dlsh_course_of(file, table, &way);
+    return dlsh_is_on(&way, &(dlsh_step){.file = file, .n = input, .item = -1});
+}
+
 /* A variable with as many rows that tells of the targets, where what the net is given does not. */
 static void find_other_table(dlsh_examination *e, const dlsh_samples *s, long n, double enough, double now) {
     if (e->bad) return; /* what is wrong with the table itself explains it */
@@ -211,6 +225,9 @@ static void find_other_table(dlsh_examination *e, const dlsh_samples *s, long n,
         const char *file = s->file ? s->file : s->target_file;
         const dlsh_node *made = file ? dlsh_statement_at(file, s->line ? s->line : s->target_line) : NULL;
         const dlsh_node *value = made && made->kind == DLSH_N_ASSIGN ? made->kids[made->nkids - 1] : NULL;
+        const dlsh_node *input = s->file && s->line ? dlsh_part_of_data(e, s, DLSH_ROLE_INPUT) : NULL;
+        if (input) value = input;
+        if (input && is_made_of_input(file, input, name)) continue;
         const dlsh_node *by = value ? dlsh_origin(file, value, mentions, (void *)name) : NULL;
         const long width = dl_numel(t) / dl_shape(t)[0];
         if ((width != s->width && !by) || width > 4 * s->width || !dl_dtype_is_float(dl_dtype_of(t))) continue;
@@ -382,8 +399,11 @@ static int map_classes(mapping *m, const double *said, const double *y, long n) 
         for (int b = 0; b < a; b++)
             if (all > 2 && m->count[b][m->to[b]] > 2 && m->to[b] == m->to[a]) return 0; /* not one class for each */
     }
+    int known = 0; /* classes that training has, too: other ones are new, not exchanged */
+    for (int a = 0; a < CLASSES; a++)
+        for (long i = 0; m->count[a][m->to[a]] && i < n && !known; i++) known = said[i] == (double)m->to[a];
     m->own /= (double)n, m->mapped /= (double)n;
-    return 1;
+    return known;
 }
 
 static void tell_classes(dlsh_examination *e, const dlsh_samples *test, const mapping *m) {

@@ -306,21 +306,19 @@ static void look_at_momentum(dlsh_examination *e, dl_module *m, long passes) {
     const double momentum = momentum_of(m), left = pow(1 - momentum, (double)passes);
     const dl_source at = dlsh_module_source(m);
     if (passes < 20 || !(left > 0.2 || momentum >= 0.9)) return;
-    dlsh_finding *f = dlsh_find_at(e, at.file, at.line, "momentum=0.1, the share of the new batch");
-    if (left > 0.2) {
-        dlsh_cause(f,
+    static const char remedy[] = "momentum=0.1, the share of the new batch";
+    if (left > 0.2)
+        dlsh_found(e, at.file, at.line, remedy,
                    "the averages of batchnorm lag behind: momentum=%.4g is too small, evaluation takes other figures "
-                   "than training",
-                   momentum);
-        dlsh_evidence(f,
-                      "after %ld passes in training mode %.0f %% of means of 0 and variances of 1, as they began, are "
-                      "left in them; momentum is the share that a batch adds",
-                      passes, 100 * left);
-    } else {
-        dlsh_cause(f, "the averages of batchnorm are those of the last batch: momentum=%.4g is too large", momentum);
-        dlsh_evidence(f, "momentum is the share that a batch adds: %.2g of the former average is left after one more",
-                      1 - momentum);
-    }
+                   "than training\n"
+                   "momentum is the share that a batch adds; after %ld passes in training mode the means and variances "
+                   "still are, by %.0f %%, the 0 and 1 that they began with",
+                   momentum, passes, 100 * left);
+    else
+        dlsh_found(e, at.file, at.line, remedy,
+                   "the averages of batchnorm are those of the last batch: momentum=%.4g is too large\n"
+                   "momentum is the share that a batch adds: %.2g of the former average is left after one more",
+                   momentum, 1 - momentum);
 }
 
 /* Batch norms whose averages are as they began, after passes in training mode: evaluation has no use for them. */

@@ -542,8 +542,16 @@ static void examine(dlsh_examination *e, const dl_journal_row *r, dl_optimizer *
         dlsh_unchecked(e,
                        "updates of %.2g of the size of the weights at first and %.2g at last tell nothing of the rate",
                        first, last);
-    else if (r->ratio[3] >= 2e-4 || dlsh_settled_lower(s.pass, 0.5))
-        dlsh_passed(e, "%.2g of the size of the weights at first, %.2g at last", r->ratio[0], r->ratio[1]);
+    else if (r->ratio[3] >= 2e-4 || dlsh_settled_lower(s.pass, 0.5)) {
+        const double now = r->high > 0 ? r->ratio[3] * r->last / r->high : last; /* looked at by ever fewer passes */
+        if (now < 0.1 * last)
+            dlsh_passed(e,
+                        "%.2g of the size of the weights at first, about %.1g at last, where the rate has fallen from "
+                        "%.2g to %.2g",
+                        first, now, r->high, r->last);
+        else
+            dlsh_passed(e, "%.2g of the size of the weights at first, %.2g at last", first, last);
+    }
 }
 
 /* Of an optimizer that stepped at several places the largest update comes first: of findings at one line the first

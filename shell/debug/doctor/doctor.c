@@ -65,12 +65,27 @@ dlsh_finding *dlsh_find_at(dlsh_examination *e, const char *file, int line, cons
     return more;
 }
 
+/* A mistake that is made at several lines in the same words is told once, with all of them. Was it told? */
+static int is_told(dlsh_examination *e, const char *file, int line, const char *cause, size_t n) {
+    for (int i = 0; i < e->nfindings; i++) {
+        dlsh_finding *f = &e->findings[i];
+        const size_t used = strlen(f->evidence);
+        if (f->check != e->check || f->line == line || strcmp(f->file, file) != 0 || strlen(f->cause) != n ||
+            strncmp(f->cause, cause, n) != 0)
+            continue;
+        snprintf(f->evidence + used, sizeof f->evidence - used,
+                 strstr(f->evidence, "; the same in line ") ? ", line %d" : "; the same in line %d", line);
+        return 1;
+    }
+    return 0;
+}
+
 dlsh_finding *dlsh_found(dlsh_examination *e, const char *file, int line, const char *remedy, const char *fmt, ...) {
     char text[1024];
-    dlsh_finding *f = dlsh_find_at(e, file, line, remedy);
-    if (!f) return NULL;
     DLSH_FORMATTED(fmt, vsnprintf(text, sizeof text, fmt, ap));
     const int cause = (int)strcspn(text, "\n");
+    dlsh_finding *f = is_told(e, file, line, text, (size_t)cause) ? NULL : dlsh_find_at(e, file, line, remedy);
+    if (!f) return NULL;
     dlsh_cause(f, "%.*s", cause, text);
     dlsh_evidence(f, "%s", text + cause + (text[cause] != 0));
     return f;
@@ -94,6 +109,14 @@ int dlsh_was_found(const dlsh_examination *e, const char *check, const char *wor
     for (int i = 0; i < e->nfindings; i++)
         if (!strcmp(e->findings[i].check, check) && strstr(e->findings[i].cause, word)) return 1;
     return 0;
+}
+
+void dlsh_take_back(dlsh_examination *e, const char *check, const char *word) {
+    int n = 0;
+    for (int i = 0; i < e->nfindings; i++)
+        if (strcmp(e->findings[i].check, check) != 0 || !strstr(e->findings[i].cause, word))
+            e->findings[n++] = e->findings[i];
+    e->nfindings = n;
 }
 
 void dlsh_mark_effects(dlsh_examination *e, const char *check) {

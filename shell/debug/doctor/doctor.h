@@ -53,6 +53,8 @@ const char *dlsh_kept(dlsh_examination *e, const char *fmt, ...) __attribute__((
 void dlsh_only_note(dlsh_examination *e, dlsh_finding *f);
 /* Did a check that ran before find something, with that word in its cause? */
 int dlsh_was_found(const dlsh_examination *e, const char *check, const char *word);
+/* What a check that ran before found, with that word in its cause, is what the check that runs tells better. */
+void dlsh_take_back(dlsh_examination *e, const char *check, const char *word);
 /* What that check found follows from the finding of the check that runs. */
 void dlsh_mark_effects(dlsh_examination *e, const char *check);
 /* What is well, with figures. */

@@ -1,5 +1,6 @@
 /* Two parts of the data beside each other: rows of one table that both have, columns in another order or of another
  * scale. */
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -267,6 +268,27 @@ static int has_class(const dlsh_samples *s, double c) {
     return 0;
 }
 
+/* x[:800], or so many rows from the end of a table: dataset(x, y, test=200). */
+static dlsh_property is_cut(DLSH_UNUSED void *ctx, const dlsh_step *at) {
+    const dlsh_node *n = at->n, *rows = n->kind == DLSH_N_INDEX && n->nkids > 1 ? n->kids[1] : NULL;
+    const int slice = rows && rows->kind == DLSH_N_SLICE && (rows->kids[0] || rows->kids[1]);
+    if (slice || (dlsh_is_call_of(n, "dataset") && dlsh_argument_of(n, INT_MAX - 1, "test"))) return DLSH_HAS_FIRST;
+    return rows && !slice && rows->kind != DLSH_N_SLICE ? DLSH_HAS_NOT : DLSH_MAY_HAVE; /* or picked */
+}
+
+/* Has the net scores for a class, so that it is to be told, and is the test part cut out of a table as it stands? */
+static int is_cut_in_order(const dlsh_examination *e, const dlsh_samples *test, double class) {
+    const dlsh_node *n = dlsh_statement_at(test->file, test->line), *part = dlsh_part_of_data(e, test, DLSH_ROLE_ANY);
+    dlsh_node_walk w = {0};
+    const dl_journal_node *loss;
+    int scored = 0;
+    while ((loss = dlsh_node_next(e, "cross_entropy|nll_loss", &w)))
+        scored |= loss->in[0].ndim > 1 && (double)loss->in[0].shape[1] > class;
+    if (!scored || !n) return 0;
+    return dlsh_origin(test->file, n->kind == DLSH_N_ASSIGN ? n->kids[n->nkids - 1] : n, is_cut, NULL) ||
+           (part && dlsh_origin(test->file, part, is_cut, NULL));
+}
+
 /* Classes of the test part that training has no sample of, as where a table in the order of its classes is cut. */
 void dlsh_compare_classes(dlsh_examination *e, const dlsh_samples *train, const dlsh_samples *test) {
     double missing[4] = {0};
@@ -289,7 +311,8 @@ void dlsh_compare_classes(dlsh_examination *e, const dlsh_samples *train, const 
         "%ld of %ld samples of %s are of classes that training has no sample of: %s\n"
         "of %ld samples of %s that were looked at none has such a label: the table was cut in the order of its classes",
         lost, test->n, test->name, which, train->n, train->name);
-    if (lost == test->n) dlsh_only_note(e, f); /* as where new classes are to be told apart by what is like them */
+    if (lost == test->n && !is_cut_in_order(e, test, missing[0]))
+        dlsh_only_note(e, f); /* as where new classes are to be told apart by what is like them */
 }
 
 /* ---------------------------------------------------------------- rows of one table */

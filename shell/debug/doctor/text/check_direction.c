@@ -8,15 +8,6 @@
 #include "debug/doctor/checks.h"
 #include "debug/doctor/text/reads.h"
 
-static const char falling[] = "loss|error|mse|mae|rmse|perplexity|nll|wer|distance";
-static const char rising[] = "acc|f1|auc|recall|precision|reward|score|iou|dice|bleu|r2";
-
-/* 1: figures of that name are to rise, -1: to fall, 0: not known. */
-static int direction_of(const char *name) {
-    const int falls = dlsh_speaks_of(name, falling), rises = dlsh_speaks_of(name, rising);
-    return falls == rises ? 0 : rises ? 1 : -1;
-}
-
 static void find_turned(dlsh_examination *e, const char *file, int line, const char *figure, int way, const char *how) {
     dlsh_found(e, file, line,
                way > 0 ? "take the lowest one: mode=\"min\", `<`" : "take the highest one: mode=\"max\", `>`",
@@ -35,39 +26,42 @@ static void look_at_words(dlsh_examination *e, const char *file, const dlsh_node
     const int way = !strncmp(mode + 5, "max", 3) ? 1 : !strncmp(mode + 5, "min", 3) ? -1 : 0;
     char how[120];
     snprintf(how, sizeof how, "the option says \"%.80s\"", n->text);
-    if (way && direction_of(figure) == -way) find_turned(e, file, n->span.line, figure, way, how);
+    if (way && dlsh_aim_of_name(figure) == -way) find_turned(e, file, n->span.line, figure, way, how);
 }
-
-/* reduce_on_plateau(mode="max"), whose step is given a loss: s.step(val_loss). */
-/* The name of the figure that a schedule is given at its steps; NULL: none has a name. */
-static const char *figure_of_steps(const char *name) {
-    DLSH_EACH_NODE (t) {
-        if (!dlsh_is_method(t.n, "step") || t.n->nkids != 2 || !dlsh_names(t.n->kids[0]->kids[0], name)) continue;
-        const dlsh_node *x = t.n->kids[1];
-        while (x->kind == DLSH_N_CALL && x->kids[0]->kind == DLSH_N_FIELD) x = x->kids[0]->kids[0];
-        if (x->kind == DLSH_N_NAME) return x->text;
-    }
-    return NULL;
-}
-
-static void look_at_schedule(dlsh_examination *e, const char *file, const dlsh_node *n) {
-    const dlsh_node *call = n->kids[n->nkids - 1];
-    const dlsh_node *mode =
-        call->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_NAME ? dlsh_argument_of(call, 1000, "mode") : NULL;
-    if (!mode || mode->kind != DLSH_N_STR) return;
-    const int way = !strcmp(mode->text, "max") ? 1 : !strcmp(mode->text, "min") ? -1 : 0;
-    const char *figure = way ? figure_of_steps(n->kids[0]->text) : NULL;
-    if (!figure || direction_of(figure) != -way) return;
-    find_turned(e, file, call->span.line, figure, way, "the option mode says so");
-}
-
-/* ---------------------------------------------------------------- the best one by hand */
 
 /* The name of a figure, without calls and fields: loss.item() -> loss. */
 static const char *name_of(const dlsh_node *n) {
     while (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD) n = n->kids[0]->kids[0];
     return n->kind == DLSH_N_NAME || n->kind == DLSH_N_FIELD ? n->text : NULL;
 }
+
+/* ---------------------------------------------------------------- schedules that wait for a figure */
+
+static dlsh_property is_plateau(DLSH_UNUSED void *ctx, const dlsh_step *at) {
+    const char *by = at->n->kind == DLSH_N_CALL ? at->n->kids[0]->text : NULL;
+    int named = by && dlsh_speaks_of(by, "plateau");
+    for (int i = 1; at->n->kind == DLSH_N_CALL && i < at->n->nkids; i++)
+        named |= at->n->kids[i]->kind == DLSH_N_STR && dlsh_speaks_of(at->n->kids[i]->text, "plateau");
+    return named ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* s.step(accuracy) of a plateau schedule whose mode is "min", as it is by itself, or s.step(loss) of one of "max". */
+static void look_at_watched(dlsh_examination *e, const char *file, const dlsh_node *n) {
+    if (!(dlsh_is_method(n, "step") || dlsh_is_method(n, "report")) || n->nkids != 2) return;
+    const dlsh_node *made = dlsh_origin(file, n->kids[0]->kids[0], is_plateau, NULL);
+    const dlsh_node *given = made ? dlsh_argument_of(made, INT_MAX - 1, "mode") : NULL;
+    const dlsh_node *mode = given ? dlsh_made(file, given) : NULL;
+    if (!made || (given && (!mode || mode->kind != DLSH_N_STR))) return;
+    const int way = mode && !strcmp(mode->text, "max") ? 1 : -1;
+    const char *name = name_of(n->kids[1]);
+    char how[120];
+    snprintf(how, sizeof how, "line %d gives it to a schedule with mode=\"%s\"%s", n->span.line,
+             way > 0 ? "max" : "min", mode ? "" : ", which it has by itself");
+    if (dlsh_aim_of(file, n->kids[1]) == -way)
+        find_turned(e, file, made->span.line, name ? name : "what the schedule waits for", way, how);
+}
+
+/* ---------------------------------------------------------------- the best one by hand */
 
 /* Does the block give the name the figure's value? */
 static int takes(const dlsh_node *n, const char *best, const char *figure) {
@@ -90,7 +84,7 @@ static void look_at_choice(dlsh_examination *e, const char *file, const dlsh_nod
         const char *figure = name_of(c->kids[k]);
         const char *best = c->kids[1 - k]->kind == DLSH_N_NAME ? c->kids[1 - k]->text : NULL;
         if (!figure || !best || !dlsh_speaks_of(best, "best") || !takes(n->kids[1], best, figure)) continue;
-        if (direction_of(figure) == -way) find_turned(e, file, n->span.line, figure, way, "the comparison says so");
+        if (dlsh_aim_of_name(figure) == -way) find_turned(e, file, n->span.line, figure, way, "the comparison says so");
     }
 }
 
@@ -179,7 +173,7 @@ static void look_at_ranking(dlsh_examination *e, const char *file, const dlsh_no
 static void see(dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     look_at_ranking(e, file, n, within, depth);
     if (n->kind == DLSH_N_STR) look_at_words(e, file, n);
-    if (n->kind == DLSH_N_ASSIGN && n->nkids == 2) look_at_schedule(e, file, n);
+    look_at_watched(e, file, n);
     if (n->kind == DLSH_N_IF) look_at_choice(e, file, n);
 }
 

@@ -193,13 +193,16 @@ static int is_scaled(const dl_journal_row *r) {
 
 static void look_at_steps(dlsh_examination *e, const char *file, const dlsh_node *loop, const dlsh_node *outer) {
     const dl_journal_row *step = NULL, *pass = NULL;
-    const double all = batches_of(e, file, loop);
-    if (!(all >= 4) || count_in(e, DL_DID_STEP, file, loop)) return;
+    const int lost = dlsh_was_found(e, "gradients are zeroed", "before a step has used them");
+    double all = batches_of(e, file, loop);
+    if ((!(all >= 4) && !(lost && isnan(all))) || count_in(e, DL_DID_STEP, file, loop)) return;
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
         if (!strcmp(r->file, file) && is_within_lines(dlsh_body_of(loop), r->line)) pass = r;
     DLSH_EACH_ROW (r, e, DL_DID_STEP)
         if (!strcmp(r->file, file) && is_within_lines(dlsh_body_of(outer), r->line)) step = r;
     if (!pass || !step || is_scaled(pass) || pass->count < 4 * step->count) return;
+    if (isnan(all)) all = floor((double)pass->count / (double)step->count);
+    dlsh_take_back(e, "gradients are zeroed", "before a step has used them");
     dlsh_found(e, file, step->line, "move it, and zero_grad, into the loop over batches",
                "the step stands outside of the loop over batches: there is one for all batches together\n"
                "%ld backward passes (line %d), but %ld steps; the loop of line %d has %.0f batches",
