@@ -54,14 +54,56 @@ static int line_of_column(const dlsh_examination *e, const dlsh_samples *s) {
     return by ? by->span.line : s->written_line ? s->written_line : s->line;
 }
 
+/* series[w - 1:], of a series that the windows of the inputs are taken of, too: series.unfold(0, w, 1). */
+static dlsh_property is_of_series(void *inputs, const dlsh_step *at) {
+    const dlsh_course *way = inputs;
+    const dlsh_node *n = at->n, *rows = n->kind == DLSH_N_INDEX && n->nkids == 2 ? n->kids[1] : NULL;
+    int windows = 0, same = 0;
+    if (!rows || n->kids[0]->kind != DLSH_N_NAME || (rows->kind == DLSH_N_SLICE && !rows->kids[0]))
+        return DLSH_MAY_HAVE;
+    for (int i = 0; i < way->n; i++) {
+        const dlsh_node *m = way->at[i].n;
+        windows |= dlsh_is_call_of(m, "unfold") || (m->kind == DLSH_N_INDEX && m->nkids == 2 && m != n);
+        same |= m->kind == DLSH_N_NAME && m != n->kids[0] && dlsh_names(n->kids[0], m->text);
+    }
+    return windows && same ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* Does the end of a window have that many places added, series[i:i + w + 1]? */
+static int is_late(const dlsh_node *end, long places) {
+    DLSH_EACH_BELOW (t, end)
+        for (int k = 0; t.n->kind == DLSH_N_BINARY && t.n->op == DLSH_OP_ADD && k < 2; k++)
+            if (t.n->kids[k]->kind == DLSH_N_INT && t.n->kids[k]->num.i == places) return 1;
+    return 0;
+}
+
+/* Where the target is taken out of the series too early; NULL: the windows reach too far, or it is no series. */
+static const dlsh_node *taken_early(const dlsh_examination *e, const dlsh_samples *s, long places) {
+    static dlsh_course inputs;
+    const dlsh_node *x = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT), *y = dlsh_part_of_data(e, s, DLSH_ROLE_TARGET);
+    if (!x || !y || x == y) return NULL;
+    dlsh_course_of(s->file, x, &inputs);
+    for (int i = 0; i < inputs.n; i++) {
+        const dlsh_node *m = inputs.at[i].n, *rows = m->kind == DLSH_N_INDEX && m->nkids == 2 ? m->kids[1] : NULL;
+        if (rows && rows->kind == DLSH_N_SLICE && rows->kids[0] && is_late(rows->kids[1], places)) return NULL;
+    }
+    return dlsh_origin(s->file, y, is_of_series, &inputs);
+}
+
 void dlsh_find_target_column(dlsh_examination *e, const dlsh_samples *s) {
     if (!s->y || s->width > DLSH_COLUMNS || s->width < 3 || s->n < 16 || s->picture) return;
     if (!s->real) return; /* words, of which one may well be what is asked for */
     for (long c = 0; c < s->width; c++) {
         if (!(s->classes ? tells_class(s, c) : is_target(s, c))) continue;
-        dlsh_finding *f = dlsh_find_at(e, s->file, line_of_column(e, s),
-                                       "leave the column out: it is not known where the net is used");
+        const long places = s->width - c;
+        const dlsh_node *early = taken_early(e, s, places);
+        dlsh_finding *f = dlsh_find_at(e, s->file, early ? early->span.line : line_of_column(e, s),
+                                       early ? "begin the targets later, behind the window: its last value is known"
+                                             : "leave the column out: it is not known where the net is used");
         dlsh_cause(f, "column %ld of %s is the target itself", c, s->name);
+        if (f && early)
+            dlsh_cause(f, "targets are taken %ld place%s too early: column %ld of the window is the target itself",
+                       places, places > 1 ? "s" : "", c);
         if (f && s->classes)
             dlsh_evidence(f, "it has one value for each class of %s in all %ld samples", s->target, s->n);
         if (f && !s->classes)
@@ -137,21 +179,52 @@ static int reads_of(const dlsh_examination *e, const char *file, const dlsh_defi
     return 0;
 }
 
+/* Parts in a list, a record, or a comprehension over these: what is computed, or a variable with numbers. */
+typedef struct listed {
+    const dlsh_examination *e;
+    parts *to;
+    int before, depth; /* from where names of the list are looked up */
+} listed;
+
+static int add_columns(const dlsh_examination *e, const char *file, const dlsh_node *n, int before, parts *p,
+                       int depth);
+
+static dlsh_property is_listed(void *ctx, const dlsh_step *at) {
+    listed *l = ctx;
+    const dlsh_node *n = at->n, *of = n->kind == DLSH_N_INDEX || n->kind == DLSH_N_FIELD ? n->kids[0] : n;
+    const dlsh_value *v = dlsh_value_of(l->e, at->file, of);
+    const int holds = v && v->type != DLSH_TENSOR;
+    if (holds || dlsh_is_word("values|items|list", n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL))
+        return DLSH_MAY_HAVE;
+    if (n->kind == DLSH_N_LIST || n->kind == DLSH_N_RECORD || n->kind == DLSH_N_KWARG || n->kind == DLSH_N_TUPLE ||
+        n->kind == DLSH_N_COMPREHENSION || n->kind == DLSH_N_STR)
+        return DLSH_MAY_HAVE;
+    if (n->kind == DLSH_N_NAME && !v) return DLSH_MAY_HAVE; /* of a comprehension, or a parameter */
+    const int before = n->span.start < l->before ? n->span.start : l->before;
+    const dlsh_definition d =
+        n->kind == DLSH_N_NAME ? made_before(at->file, n->text, before) : (dlsh_definition){.value = n, .at = before};
+    if (!d.value || add_columns(l->e, at->file, n, before, l->to, l->depth + 1)) return DLSH_HAS_NOT;
+    add_part(l->to, d.value, n->kind == DLSH_N_NAME ? n->text : NULL, d.at);
+    return DLSH_HAS_NOT;
+}
+
 /* The columns that a table is put together of, through what is done to all of them; 0: it is not. */
-static int add_columns(const char *file, const dlsh_node *n, int before, parts *p, int depth) {
+static int add_columns(const dlsh_examination *e, const char *file, const dlsh_node *n, int before, parts *p,
+                       int depth) {
     static const char joins[] = "cat|stack|hstack|concat|concatenate|column_stack";
     const dlsh_node *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
     if (!n || depth > DEEPEST) return 0;
     if (dlsh_is_call_of(n, joins)) {
-        const dlsh_node *list = n->nkids > 1 && n->kids[1]->kind == DLSH_N_LIST ? n->kids[1] : NULL;
-        for (int i = 0; list && i < list->nkids; i++) add_part(p, list->kids[i], NULL, before);
-        return list != NULL;
+        listed l = {e, p, before, depth};
+        const int had = p->n;
+        if (n->nkids > 1) dlsh_origin(file, n->kids[1], is_listed, &l);
+        return p->n > had;
     }
     if (n->kind == DLSH_N_INDEX || n->kind == DLSH_N_BINARY || (by && by->kind == DLSH_N_FIELD))
-        return add_columns(file, by ? by->kids[0] : n->kids[0], before, p, depth + 1); /* (table - mean) / std */
+        return add_columns(e, file, by ? by->kids[0] : n->kids[0], before, p, depth + 1); /* (table - mean) / std */
     if (n->kind != DLSH_N_NAME) return 0;
     const dlsh_definition d = made_before(file, n->text, before);
-    return d.value && add_columns(file, d.value, d.at, p, depth + 1);
+    return d.value && add_columns(e, file, d.value, d.at, p, depth + 1);
 }
 
 /* The part that is made of the target, which is itself made of another part; NULL: there is none. */
@@ -218,6 +291,10 @@ static long telling_column(const dlsh_samples *s, double *best, double *second) 
     return *best > 0.85 && *second < 0.75 ? found : -1;
 }
 
+static dlsh_property reads_target(void *name, const dlsh_step *at) {
+    return at->n->kind != DLSH_N_NAME && dlsh_mentions(at->n, name) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
 /* The part of the inputs, or the statement that writes into one, that is made of the target; NULL: there is none. */
 static const dlsh_node *leak_of(const dlsh_examination *e, const char *file, const dlsh_traced *all, int n,
                                 const dlsh_traced *target) {
@@ -228,12 +305,14 @@ static const dlsh_node *leak_of(const dlsh_examination *e, const char *file, con
         const dlsh_definition d = made_before(file, x->base, INT_MAX);
         if (x->role != DLSH_ROLE_INPUT || !strcmp(x->base, target->base) || strcmp(x->picks, target->picks) != 0)
             continue;
-        if (d.value && !add_columns(file, d.value, d.at, &p, 0)) add_part(&p, d.value, x->base, d.at);
+        if (d.value && !add_columns(e, file, d.value, d.at, &p, 0)) add_part(&p, d.value, x->base, d.at);
         const dlsh_node *by =
             y.value && reads(file, y.value, y.at, x->base, 0) ? written_with(x->base, target->base) : NULL;
         if (by) return by;
     }
-    return leaking_part(e, file, &p, target->base);
+    const dlsh_node *part = leaking_part(e, file, &p, target->base);
+    const dlsh_node *made = part ? dlsh_origin(file, part, reads_target, (void *)target->base) : NULL;
+    return made ? made : part;
 }
 
 void dlsh_find_leaked(dlsh_examination *e, const char *file, const dlsh_traced *all, int n, const dlsh_samples *s) {

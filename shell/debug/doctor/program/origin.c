@@ -79,7 +79,7 @@ static const dlsh_node *comprehension_of(const walk *w, const dlsh_node *n, int 
     return NULL;
 }
 
-/* What stands between two places and puts something into what a name holds: name.append(v), name[i] = v. */
+/* What stands between two places and puts something into what a name holds: name.append(v), name[i] = v, name.f = v. */
 static const dlsh_node *visit_added(walk *w, const dlsh_node *n, const dlsh_node *name, int from, int till,
                                     const frame *in, part p, int depth) {
     static const char adding[] = "append|extend|insert|copy_|add_|mul_|sub_|div_|index_copy_|masked_fill_";
@@ -88,7 +88,8 @@ static const dlsh_node *visit_added(walk *w, const dlsh_node *n, const dlsh_node
     if (by && by->kind == DLSH_N_FIELD && dlsh_names(by->kids[0], name->text) && dlsh_is_word(adding, by->text))
         for (int i = 1; i < n->nkids && !found; i++) w->added = 1, found = visit(w, n->kids[i], in, p, depth);
     const dlsh_node *to = n->kind == DLSH_N_ASSIGN && n->nkids == 2 ? n->kids[0] : NULL;
-    if (to && to->kind == DLSH_N_INDEX && dlsh_names(to->kids[0], name->text))
+    const int field = to && to->kind == DLSH_N_FIELD && (!p.field || !strcmp(p.field, to->text));
+    if (to && (field || to->kind == DLSH_N_INDEX) && dlsh_names(to->kids[0], name->text))
         w->added = 1, found = visit(w, n->kids[1], in, p, depth);
     for (int i = 0; i < n->nkids && !found; i++)
         if (n->kids[i]) found = visit_added(w, n->kids[i], name, from, till, in, p, depth);
