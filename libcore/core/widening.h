@@ -3,9 +3,9 @@
 
 #include "core/op.h"
 
-/* A further flag of rows, as DL_F_WIDE; and three of kernels: they make f32 of inputs of 16 bits where the output is f32;
- * 16 bits of a first input of 16 bits and a second one of f32, for which they compute in f32; and calls in f32 read
- * operands of other real dtypes as they are. */
+/* A further flag of rows, as DL_F_WIDE; and three of kernels: they make f32 of inputs of 16 bits where the output is
+ * f32; 16 bits of a first input of 16 bits and a second one of f32, for which they compute in f32; and calls in f32
+ * read operands of other real dtypes as they are. */
 enum { DL_F_WIDEN = 1 << 15, DL_K_WIDE = 1 << 3, DL_K_NARROW = 1 << 5, DL_K_READS = 1 << 6 };
 
 /* In the thread's rows from here on, as in such a composite; NULL: not so. Returns what it was, for a later call. */

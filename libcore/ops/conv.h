@@ -16,7 +16,8 @@ typedef struct dl_conv_nd {
     long in[3], out[3], k[3], stride[3], pad[3], dil[3];
 } dl_conv_nd;
 dl_conv_nd dl_conv_of_images(const dl_conv *g);
-/* The dimension that is the i-th from the innermost one in memory, of `rank`: N, channels, and one for each direction. */
+/* The dimension that is the i-th from the innermost one in memory, of `rank`: N, channels, and one for each direction.
+ */
 static inline int dl_conv_order(int rank, bool channels_last, int i) {
     return i == rank - 1 ? 0 : !channels_last ? rank - 1 - i : i ? rank - i : 1;
 }

@@ -80,11 +80,9 @@ dl_status dl_conv_volume_of(const dl_call *c, dl_conv_nd *g) {
     return dl_fail(DL_ERR_SHAPE, "the bias must have shape [%ld], one number an output channel", g->O);
 }
 
-/* On the CPU results are channels-last, the order in which they are fastest. */
 static dl_status volumes(const dl_call *c, long channels, const long *size, const dl_conv_nd *g, dl_meta *out) {
     *out = dl_meta_like(c->in[0], RANK, (long[]){g->N, channels, size[0], size[1], size[2]});
     dl_conv_layout(c, out);
-    if (!c->device) dl_meta_channels_last(out);
     return DL_OK;
 }
 
