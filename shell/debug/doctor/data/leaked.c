@@ -69,9 +69,9 @@ static dlsh_property is_of_series(void *inputs, const dlsh_step *at) {
     return windows && same ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
 }
 
-/* Does the end of a window have that many places added, series[i:i + w + 1]? */
-static int is_late(const dlsh_node *end, long places) {
-    DLSH_EACH_BELOW (t, end)
+/* Does a bound of a window have that many places added, series[i:i + w + 1], series[i + 1:i + 9]? */
+static int is_late(const dlsh_node *window, long places) {
+    DLSH_EACH_BELOW (t, window)
         for (int k = 0; t.n->kind == DLSH_N_BINARY && t.n->op == DLSH_OP_ADD && k < 2; k++)
             if (t.n->kids[k]->kind == DLSH_N_INT && t.n->kids[k]->num.i == places) return 1;
     return 0;
@@ -85,7 +85,7 @@ static const dlsh_node *taken_early(const dlsh_examination *e, const dlsh_sample
     dlsh_course_of(s->file, x, &inputs);
     for (int i = 0; i < inputs.n; i++) {
         const dlsh_node *m = inputs.at[i].n, *rows = m->kind == DLSH_N_INDEX && m->nkids == 2 ? m->kids[1] : NULL;
-        if (rows && rows->kind == DLSH_N_SLICE && rows->kids[0] && is_late(rows->kids[1], places)) return NULL;
+        if (rows && rows->kind == DLSH_N_SLICE && rows->kids[0] && is_late(rows, places)) return NULL;
     }
     return dlsh_origin(s->file, y, is_of_series, &inputs);
 }
