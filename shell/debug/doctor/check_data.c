@@ -184,6 +184,24 @@ static const char *holder_of_code(const dlsh_examination *e, double share, doubl
     return dl_error_clear(), NULL;
 }
 
+static dlsh_property is_spread(DLSH_UNUSED void *ctx, const dlsh_step *at) {
+    return dlsh_is_call_of(at->n, "std|var|max|amax|norm|quantile") ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* (c - c.mean()) / c.std() */
+static dlsh_property divides_by_spread(DLSH_UNUSED void *ctx, const dlsh_step *at) {
+    const int divides = at->n->kind == DLSH_N_BINARY && at->n->op == DLSH_OP_DIV;
+    return divides && dlsh_origin_at(at, at->n->kids[1], is_spread, NULL) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* Where the samples were made before they were changed, or else where a code was scaled with the rest of its column. */
+static int line_of_code(const dlsh_examination *e, const dlsh_samples *s, double code) {
+    const int line = s->written_line ? s->written_line : line_before_changes(s->file, s->line);
+    const dlsh_node *x = code != floor(code) && line == s->line ? dlsh_part_of_data(e, s, DLSH_ROLE_INPUT) : NULL;
+    const dlsh_node *by = x ? dlsh_origin(s->file, x, divides_by_spread, NULL) : NULL;
+    return by ? by->span.line : line;
+}
+
 static int find_codes(dlsh_examination *e, const dlsh_samples *s) {
     long count = 0;
     if (s->width > DLSH_COLUMNS || s->n < 8 || s->picture) return 0;
@@ -191,7 +209,7 @@ static int find_codes(dlsh_examination *e, const dlsh_samples *s) {
         double code = code_in(s, c, &count);
         if (isnan(code)) continue;
         dlsh_finding *f =
-            dlsh_find_at(e, s->file, s->written_line ? s->written_line : line_before_changes(s->file, s->line),
+            dlsh_find_at(e, s->file, line_of_code(e, s, code),
                          "fill missing values in, as by the column's mean, and tell the net by a column of its own");
         double was = code;
         const char *of = code == floor(code) ? NULL : holder_of_code(e, (double)count / (double)s->n, &was);

@@ -557,6 +557,7 @@ dl_status dlsh_check_flow(dlsh_examination *e) {
         for (long k = 0; k < p.n && !e->bad; k++) look_at_advantage(e, r, p, &p.at[k]);
         for (long k = 0; k < first.n; k++) look_at_distances(e, first, &first.at[k]);
         if (p.n) find_plain_penalty(e, r), find_loose_part(e, r), find_cut_head(e, r, p);
+        if (p.n && !e->bad) dlsh_find_codes_cut_off(e, p);
         passes += p.n > 0;
         if (!arrives(p) || is_stopped(p)) lost++;
         for (long k = 0; k < p.n; k++) ops += p.at[k].out.gradient > 0;

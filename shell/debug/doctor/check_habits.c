@@ -203,18 +203,44 @@ static void find_plain_weight(dlsh_examination *e, const char *file, const dlsh_
 
 /* ---------------------------------------------------------------- targets */
 
-/* mse_loss(m(x), randn_like(y)): noise that nothing else sees. */
+static dlsh_property is_random(DLSH_UNUSED void *ctx, const dlsh_step *at) {
+    if (dlsh_is_call_of(at->n, "randn|rand|randint|randn_like|rand_like|normal")) return DLSH_HAS_FIRST;
+    const int passes = at->n->kind == DLSH_N_NAME || at->n->kind == DLSH_N_TUPLE || at->n->kind == DLSH_N_RECORD ||
+                       at->n->kind == DLSH_N_FIELD || dlsh_function_called(at->file, at->n);
+    return passes || dlsh_is_call_of(at->n, "float|long|to|reshape|view|unsqueeze|squeeze|detach") ? DLSH_MAY_HAVE
+                                                                                                   : DLSH_HAS_NOT;
+}
+
+/* The numbers that are drawn for y in each pass, and which nothing that x is made of sees; NULL: there are none. */
+static const dlsh_node *drawn_apart(const char *file, const dlsh_node *x, const dlsh_node *y, int line) {
+    dlsh_course way;
+    const dlsh_node *drawn = dlsh_origin(file, y, is_random, NULL);
+    if (!drawn || (drawn->span.line != line && !dlsh_runs_in_loop(file, drawn->span.line, line))) return NULL;
+    dlsh_course_of(file, x, &way);
+    for (int i = 0; i < way.n; i++)
+        if (way.at[i].n == drawn) return NULL;
+    return way.n < DLSH_STEPS ? drawn : NULL;
+}
+
+/* mse_loss(m(x), randn_like(y)), (m(x) - e).pow(2): noise that nothing else sees. */
 static void find_noise_target(dlsh_examination *e, const char *file, const dlsh_node *n) {
     const char *by = callee_of(n);
-    const dlsh_node *y = by && (strstr(by, "loss") || strstr(by, "entropy")) ? dlsh_argument_of(n, 1, "target") : NULL;
-    const char *made = callee_of(y);
-    if (!made || !dlsh_uses_net(e, file, n->kids[1]) || !dlsh_has_history_at(e, file, n->span.line) ||
-        !dlsh_is_word("randn|rand|randint|randn_like|rand_like|normal", made))
-        return;
-    dlsh_found(e, file, n->span.line, "the targets of the samples",
+    const dlsh_node *x = NULL, *y = NULL, *of = n->kind == DLSH_N_BINARY && n->op == DLSH_OP_POW ? n->kids[0] : NULL;
+    if (dlsh_is_call_of(n, "pow|square|abs")) of = n->kids[0]->kind == DLSH_N_FIELD ? n->kids[0]->kids[0] : n->kids[1];
+    if (of && of->kind == DLSH_N_BINARY && of->op == DLSH_OP_SUB) {
+        const int right = dlsh_uses_net(e, file, of->kids[1]);
+        x = of->kids[right], y = of->kids[!right];
+    } else if (by && n->nkids > 2 && (strstr(by, "loss") || strstr(by, "entropy"))) {
+        x = n->kids[1], y = dlsh_argument_of(n, 1, "target");
+    }
+    if (!x || !y || !dlsh_uses_net(e, file, x) || !dlsh_has_history_at(e, file, n->span.line)) return;
+    const dlsh_node *drawn = drawn_apart(file, x, y, n->span.line);
+    if (!drawn) return;
+    dlsh_found(e, file, drawn->span.line,
+               "the targets of the samples; of noise the same numbers that the input was given",
                "the targets are random numbers, made anew for each pass: there is nothing to learn\n"
-               "%s stands where %s takes its targets, and nothing else sees these numbers",
-               made, by);
+               "line %d compares the result with them, and nothing that the result is made of sees these numbers",
+               n->span.line);
 }
 
 static int see(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
@@ -225,7 +251,7 @@ static int see(void *ctx, const char *file, const dlsh_node *n, const dlsh_node 
         (is_in(within, depth, DLSH_N_FOR) || is_in(within, depth, DLSH_N_WHILE) || is_in(within, depth, DLSH_N_FN)))
         find_worst_kept(e, file, n);
     find_turned_mask(e, file, n);
-    if (n->kind == DLSH_N_CALL && n->nkids > 2) find_noise_target(e, file, n);
+    if (n->kind == DLSH_N_CALL || n->kind == DLSH_N_BINARY) find_noise_target(e, file, n);
     return 0;
 }
 

@@ -278,12 +278,20 @@ static void look_at_size(dlsh_examination *e, const reader *r, const dlsh_node *
                    "they have size %.3g at first; the loss went from %.4g to %.4g in %ld passes",
                    l, l / first, first, pass->first, pass->last, pass->count);
     } else if (rate && pass->count > 4 && (!isfinite(pass->last) || pass->last > 1.5 * fabs(pass->first))) {
-        dlsh_finding *f = e->bad || leaves_domain(pass) ? NULL
-                                                        : dlsh_find_at(e, r->file, line_of_number(r->file, rate),
-                                                                       "a smaller rate, 2 to 100 times");
-        if (f) f->effect = 1; /* of weights that make gradients explode, as well */
-        dlsh_cause(f, "the learning rate, %.3g, is too large: each step goes too far, and the loss grows",
-                   dlsh_number_of(e, r->file, rate));
+        const long added = dlsh_samples_added(pass);
+        const dl_journal_node *root = dlsh_pass_of(pass, 1).at;
+        dlsh_finding *f =
+            e->bad || leaves_domain(pass) ? NULL
+            : added
+                ? dlsh_find_at(e, root->file, root->line, "the mean over samples, or a rate that many times smaller")
+                : dlsh_find_at(e, r->file, line_of_number(r->file, rate), "a smaller rate, 2 to 100 times");
+        if (f) f->effect = !added; /* of weights that make gradients explode, as well */
+        const double size = dlsh_number_of(e, r->file, rate);
+        if (added)
+            dlsh_cause(f, "the learning rate, %.3g, is too large for a loss that is the sum over %ld samples", size,
+                       added);
+        else
+            dlsh_cause(f, "the learning rate, %.3g, is too large: each step goes too far, and the loss grows", size);
         dlsh_evidence(f, "it went from %.4g to %.4g in %ld passes; line %d multiplies the gradient by it", pass->first,
                       pass->last, pass->count, n->span.line);
     }

@@ -236,6 +236,86 @@ static void look_at_reductions(dlsh_examination *e, dlsh_pass p) {
     }
 }
 
+/* ---------------------------------------------------------------- a sum over the batch beside a mean */
+
+/* How samples become one number in a part. */
+typedef struct batching {
+    double factor, samples; /* samples 0: not known */
+    int averaged;           /* else they are added up */
+    const dl_journal_node *at;
+} batching;
+
+/* Down from a part to the op that takes the samples together. */
+static batching batching_of(dlsh_pass p, const dl_journal_node *n, double factor) {
+    batching b = {.factor = factor};
+    double by = 1;
+    for (int i = 0; n && i < DEEPEST && !b.samples; i++) {
+        int k = 0;
+        const int number = n->in[1].there && dlsh_is_number_in(&n->in[1]);
+        const dl_journal_value *v = &n->in[0];
+        const int loss = dlsh_op_is(n, "logit_loss|probability_loss|cross_entropy|nll_picked");
+        if (dlsh_op_is(n, "div") && number)
+            by *= n->in[1].low;
+        else if (dlsh_op_is(n, "mul") && (number || dlsh_is_number_in(v)))
+            k = !number, b.factor *= fabs(n->in[!k].low);
+        else if ((loss || dlsh_op_is(n, "mean|sum|square_sum")) && v->ndim &&
+                 (!n->out.ndim || v->shape[0] != n->out.shape[0]))
+            b.samples = (double)v->shape[0], b.at = n,
+            b.averaged = dlsh_op_is(n, "mean") || (loss && !strstr(n->attrs, "sum"));
+        else if (!dlsh_op_is(n, "neg|mean|sum|square_sum"))
+            break;
+        n = dlsh_pass_source(p, n, k);
+    }
+    if (b.samples && by > 1 && fmod(by, b.samples) == 0)
+        b.averaged = 1;
+    else
+        b.factor /= by;
+    return b;
+}
+
+/* Is it computed from data, as no penalty on weights is? */
+static int is_of_data(dlsh_pass p, const dl_journal_node *n) {
+    DLSH_FREED char *met = dlsh_sources_of(p, n, NULL);
+    for (long i = 0; met && i < p.n; i++)
+        for (int k = 0; met[i] && k < p.at[i].nin && k < 8; k++)
+            if (p.at[i].in[k].there && p.at[i].in[k].constant && p.at[i].in[k].ndim &&
+                dlsh_elements_in(&p.at[i].in[k]) > 1)
+                return 1;
+    return 0;
+}
+
+/* The parts of a sum, factors and numbers left out; how many. */
+static int batchings(dlsh_pass p, const dl_journal_node *n, double factor, batching *out, int max, int depth) {
+    const dl_journal_node *next = n ? dlsh_pass_source(p, n, 0) : NULL;
+    if (!n || depth > DEEPEST || max < 1) return 0;
+    if (!n->out.ndim && dlsh_op_is(n, "add|sub")) {
+        const int had = next ? batchings(p, next, factor, out, max, depth + 1) : 0;
+        next = dlsh_pass_source(p, n, 1);
+        return had + (next ? batchings(p, next, factor, out + had, max - had, depth + 1) : 0);
+    }
+    return *out = batching_of(p, n, factor), out->samples > 0;
+}
+
+static void look_at_batching(dlsh_examination *e, dlsh_pass p) {
+    enum { PARTS = 8 };
+    batching all[PARTS];
+    const int n = batchings(p, p.at, 1, all, PARTS, 0);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n; k++) {
+            const batching *mean = &all[i], *sum = &all[k];
+            if (!mean->averaged || sum->averaged || sum->samples < 4 || fmod(mean->samples, sum->samples) != 0)
+                continue;
+            if (sum->factor < 0.2 || mean->factor > 3 * sum->factor || !is_of_data(p, sum->at)) continue;
+            dlsh_found(
+                e, sum->at->file, sum->at->line,
+                dlsh_kept(e, "the mean over the samples of the batch for both: divide this sum by %.0f", sum->samples),
+                "a part of the loss is summed over the batch, another one is a mean over it: the sum weighs %.0f "
+                "times too much\n"
+                "%s adds up [%.0f] samples, line %d takes their mean",
+                sum->samples, sum->at->op, sum->samples, mean->at->line);
+        }
+}
+
 /* ---------------------------------------------------------------- parts of different size */
 
 /* Is a part compared with data of its own? */
@@ -309,6 +389,7 @@ dl_status dlsh_check_terms(dlsh_examination *e) {
         const dlsh_pass p = dlsh_pass_of(r, 0), q = dlsh_pass_of(r, 1);
         if (r->count < PASSES || !p.n || !q.n) continue;
         look_at_reductions(e, q);
+        look_at_batching(e, q);
         look_at_sizes(e, p, q);
         const int n = parts_of(p, p.at, a, PARTS, 0);
         if (parts_of(q, q.at, b, PARTS, 0) != n) continue;

@@ -702,6 +702,8 @@ static void tell_depth(dlsh_examination *e, dlsh_pass first, dlsh_pass p, const 
     if (!set.file && !fixed && made.file)
         made.line = line_of_number(made.file, dlsh_statement_at(made.file, made.line), made.line);
     const int small = strstr(why, "the weights") != NULL;
+    const dl_journal_value *of = small && made.file ? dlsh_node_weight(by, NULL) : NULL;
+    if (of) made.line = dlsh_line_of_spread(e, made.file, made.line, of->std);
     int own = 0;
     const int blocks = what == VANISH && made.file && !small ? dlsh_line_of_blocks(made.file, made.line, &own) : 0;
     dlsh_finding *f = dlsh_find_at(

@@ -357,8 +357,7 @@ static int group_stands_still(dlsh_examination *e, const steps *s) {
                       low, high, low / high) != NULL;
 }
 
-/* The root of a pass adds up at least so many samples; 0: it is a mean, or not known. */
-static long samples_added(const dl_journal_row *pass) {
+long dlsh_samples_added(const dl_journal_row *pass) {
     dlsh_pass p = pass ? dlsh_pass_of(pass, 1) : (dlsh_pass){0};
     const dl_journal_node *n = p.n ? p.at : NULL;
     if (!n || n->out.ndim || !n->in[0].ndim) return 0;
@@ -420,7 +419,7 @@ static int too_large(dlsh_examination *e, const steps *s) {
     if (leaves_domain(s) || dlsh_was_found(e, "the data", "not finite") ||
         dlsh_was_found(e, "gradients of own functions", ""))
         return 0;
-    const long added = samples_added(s->pass);
+    const long added = dlsh_samples_added(s->pass);
     const dl_journal_node *root = added ? dlsh_pass_of(s->pass, 1).at : NULL;
     const dlsh_written lr = root ? (dlsh_written){0} : rate_of(e, s);
     dlsh_finding *f =

@@ -198,6 +198,8 @@ int dlsh_find_clipped_by_hand(dlsh_examination *e, const dl_journal_row *pass);
 int dlsh_find_cut_by_hand(dlsh_examination *e, const dl_journal_row *pass);
 /* The size of what a statement of the script changes itself; 0: it is not known (check_hand.c). */
 int dlsh_judge_own_update(dlsh_examination *e, const dl_journal_row *step);
+/* How many samples the root of the last pass adds up, many; 0: it is a mean, or not known. */
+long dlsh_samples_added(const dl_journal_row *pass);
 /* The number of samples that the loss of a pass is the mean of; 0: it is none (check_loss.c). */
 double dlsh_samples_averaged(dlsh_pass p);
 

@@ -325,7 +325,8 @@ static int set_traced(const dlsh_examination *e, dlsh_samples *s, const dlsh_tra
             if (all[k].role != DLSH_ROLE_TARGET || all[k].guessed != (j >= n) || !t || !dl_ndim(t) ||
                 dl_shape(t)[0] != dl_shape(x)[0])
                 continue;
-            if (all[k].guessed && dl_dtype_of(t) == DL_BOOL) continue; /* a mask */
+            if (all[k].guessed && dl_dtype_of(t) == DL_BOOL) continue;                  /* a mask */
+            if (all[i].scope && all[k].scope && all[i].scope != all[k].scope) continue; /* of other batches */
             y = t, s->guessed = all[k].guessed;
             snprintf(s->target, sizeof s->target, "%s", all[k].base);
             s->target_line = all[k].base_line;
@@ -635,6 +636,59 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     if (!is_of_evaluation(e, trained)) compare_evaluations(e, r, lines, nlines, with, trained, used->tensor, table);
 }
 
+/* ---------------------------------------------------------------- a loop without backward passes */
+
+/* Does a statement change a variable by what a product of matrices gives, w -= rate * (x.T @ error)? */
+static dlsh_property is_product(DLSH_UNUSED void *ctx, const dlsh_step *at) {
+    const int product = at->n->kind == DLSH_N_BINARY && at->n->op == DLSH_OP_MATMUL;
+    return product || dlsh_is_call_of(at->n, "matmul|mm|einsum|outer") ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+static int changes_weights(const char *file, const dlsh_node *n) {
+    if (n->kind != DLSH_N_ASSIGN || n->nkids != 2) return 0;
+    const dlsh_node *to = n->kids[0], *value = n->kids[1];
+    const int moves = n->op == DLSH_OP_SUB || n->op == DLSH_OP_ADD ||
+                      (!n->op && value->kind == DLSH_N_BINARY && value->op == DLSH_OP_SUB &&
+                       dlsh_same_text(file, to, value->kids[0]));
+    return moves && dlsh_origin(file, value, is_product, NULL) != NULL;
+}
+
+/* The lines of the loop around a place that gives gradients by formula. */
+static int lines_in(const dlsh_node *loop, int *lines, int max) {
+    int n = 0;
+    DLSH_EACH_BELOW (t, loop) {
+        const int known = n && lines[n - 1] == t.n->span.line;
+        if (t.n->kind == DLSH_N_ASSIGN && !known && n < max) lines[n++] = t.n->span.line;
+    }
+    return n;
+}
+
+static void examine_formulas(dlsh_examination *e, const char *file, const dlsh_node *loop) {
+    static dlsh_traced all[ALL];
+    int lines[LINES];
+    const int n = trace_lines(e, file, lines, lines_in(loop, lines, LINES), all, ALL);
+    DLSH_SCOPED(dlsh_samples_free) dlsh_samples s = {0};
+    text_name = file;
+    dlsh_compare_traced(e, all, n);
+    dlsh_compare_rows(e, file, all, n);
+    if (!set_traced(e, &s, all, n, file, loop->span.line, 0)) return;
+    dlsh_judge_samples(e, &s);
+    if (!dlsh_was_found(e, e->check, "labels do not belong")) dlsh_judge_labels(e, &s);
+}
+
+/* The innermost loops with updates by formula, of a program without backward passes. */
+static void examine_updates(dlsh_examination *e) {
+    const dlsh_node *seen = NULL;
+    DLSH_EACH_NODE (t) {
+        const dlsh_node *loop = NULL;
+        for (int i = 0; i < t.depth; i++)
+            if (dlsh_is_loop(t.within[i])) loop = t.within[i];
+        if (!loop || loop == seen || !changes_weights(t.file, t.n)) continue;
+        seen = loop;
+        examine_formulas(e, t.file, loop);
+    }
+}
+
 /* ---------------------------------------------------------------- a metric's */
 
 /* The rows of an accuracy: m(xt).argmax(dim=1) == y[:100]. */
@@ -668,6 +722,7 @@ dl_status dlsh_check_data(dlsh_examination *e) {
         examine_loop(e, r), examine_loader(e, r);
         find_same_targets(e, r);
     }
+    if (!e->trainer && !dlsh_row_behind(e, DL_DID_BACKWARD, NULL)) examine_updates(e);
     find_written_in_evaluation(e);
     dlsh_find_scaled_on_the_way(e);
     if (!dlsh_was_found(e, e->check, "labels do not belong"))

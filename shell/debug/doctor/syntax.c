@@ -216,3 +216,31 @@ int dlsh_same_text(const char *file, const dlsh_node *a, const dlsh_node *b) {
     return u && n > 0 && b->span.end - b->span.start == n &&
            !memcmp(u->text + a->span.start, u->text + b->span.start, (size_t)n);
 }
+
+/* A parameter of the function that a random tensor is multiplied by, randn(a, b) * std; NULL: there is none. */
+static const dlsh_node *parameter_beside(const dlsh_node *fn) {
+    DLSH_EACH_BELOW (t, fn)
+        for (int k = 0; t.n->kind == DLSH_N_BINARY && t.n->op == DLSH_OP_MUL && k < 2; k++) {
+            if (!dlsh_is_call_of(t.n->kids[k], "randn|rand|normal|uniform")) continue;
+            for (int j = 0; j + 1 < fn->nkids; j++)
+                if (fn->kids[j]->kind == DLSH_N_PARAM && dlsh_names(t.n->kids[1 - k], fn->kids[j]->text))
+                    return fn->kids[j];
+        }
+    return NULL;
+}
+
+int dlsh_line_of_spread(const dlsh_examination *e, const char *file, int line, double spread) {
+    const dlsh_node *root = dlsh_text_root(file), *around[DLSH_AROUND],
+                    *s = root ? dlsh_statement_at(file, line) : NULL;
+    const int depth = s ? dlsh_functions_around(root, s->span.start, around) : 0;
+    const dlsh_node *fn = depth ? around[depth - 1] : NULL, *p = fn && fn->text ? parameter_beside(fn) : NULL;
+    int place = 0;
+    while (p && fn->kids[place] != p) place++;
+    DLSH_EACH_BELOW (t, p ? root : NULL) {
+        const int call = t.n->kind == DLSH_N_CALL && dlsh_names(t.n->kids[0], fn->text);
+        const dlsh_node *given = call ? dlsh_argument_of(t.n, place, p->text) : NULL;
+        const double number = given ? dlsh_number_of(e, file, given) : NAN;
+        if (fabs(number - spread) < 0.2 * spread) return given->span.line;
+    }
+    return line;
+}

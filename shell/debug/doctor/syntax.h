@@ -65,6 +65,9 @@ dlsh_written dlsh_written_option(const dlsh_examination *e, const char *file, in
 void dlsh_tell_use(dlsh_finding *f, const dlsh_written *o);
 /* Where the factor of a part of an expression was given a name; 0: it has none (check_terms.c). */
 int dlsh_line_of_factor(const dlsh_examination *e, const char *file, const dlsh_node *n, double factor);
+/* Where a function that makes weights, randn(a, b) * std, is given that deviation; the line itself: it is given none.
+ */
+int dlsh_line_of_spread(const dlsh_examination *e, const char *file, int line, double spread);
 /* Are two expressions written alike? */
 int dlsh_same_text(const char *file, const dlsh_node *a, const dlsh_node *b);
 /* Does a line of a text take an average of what is there and what is new, as of weights or of a batch's figures? file

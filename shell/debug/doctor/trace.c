@@ -340,6 +340,7 @@ static void note_name(chain *c, const dlsh_step *at) {
     dl_tensor *data = is_of_other_call(t, at->call, n->span.start) ? NULL : data_of(t, n->text, n->span.start);
     c->x.several |= d.param && !at->call && is_of_several_calls(t, n->text, n->span.start);
     if (data && !alias && d.value && dlsh_uses_net(t->e, at->file, d.value)) data = NULL; /* what it holds came later */
+    if (data) c->x.scope = d.param && !c->x.tensor ? d.at + 1 : 0;
     if (data) note_data(alias ? &c->given : &c->x, data, n->text, d.value ? d.value->span.line : 0);
     if (d.value && !d.each && !d.param) note_order(t, n, d.value, &c->x);
 }
@@ -417,7 +418,7 @@ static void follow(tracer *t, const dlsh_node *n, dlsh_traced so_far, int before
         return;
     case DLSH_N_FN: return;
     case DLSH_N_BINARY:
-        if (n->op == DLSH_OP_MATMUL && !left.role) left.role = DLSH_ROLE_INPUT;
+        if (n->op == DLSH_OP_MATMUL) left.role = DLSH_ROLE_INPUT;
         if (n->op == DLSH_OP_SUB && !right.role && !dlsh_uses_net(t->e, t->unit->name, n->kids[1]))
             right.role = DLSH_ROLE_TARGET;
         follow(t, n->kids[0], left, before, depth);

@@ -20,6 +20,7 @@ typedef struct dlsh_traced {
     int lines[8], nlines;      /* of all picks, the last first, as far as they fit */
     size_t of_base;            /* so many letters of `picks` are of rows of the base; the others were taken before */
     int guessed;               /* the role is what the shape says */
+    int scope;                 /* where the function begins of which it is a parameter alone; 0: it has a variable */
     int several;               /* it came through a parameter of a function that is called at several places */
     int random, moved;         /* one of the picks is in random order, or puts rows in another order */
     int name_line, base_line;  /* where both were made */

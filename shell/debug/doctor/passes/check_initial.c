@@ -212,6 +212,8 @@ static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
     dl_source made = by ? dlsh_weight_source(e, by) : (dl_source){0};
     const dl_source set = by ? dlsh_weight_set_at(e, p, by) : made;
     if (set.file) made = set;
+    const dl_journal_value *of = by && made.file ? dlsh_node_weight(by, NULL) : NULL;
+    if (of) made.line = dlsh_line_of_spread(e, made.file, made.line, of->std);
     const int tied = by && is_tied(p, by);
     dlsh_finding *f =
         by ? dlsh_find_at(e, made.file, made.line,

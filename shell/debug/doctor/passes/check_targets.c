@@ -376,5 +376,6 @@ dl_status dlsh_check_targets(dlsh_examination *e) {
     }
     if (seen)
         DLSH_EACH_NODE (t) see_loss(e, t.file, t.n);
+    if (!e->bad) dlsh_find_changed_teacher(e);
     return DL_OK;
 }
