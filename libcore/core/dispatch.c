@@ -221,7 +221,8 @@ static dl_status mix(frame *f) {
     return DL_OK;
 }
 
-/* Does the kernel convert operands as it reads them? Where gradients are recorded, rules find operands of one dtype. */
+/* Does the kernel convert operands as it reads them? A single number of f64 among tensors of f32 is cast. Where
+ * gradients are recorded, rules find operands of one dtype. */
 static bool reads_others(const dl_call *c) {
     const dl_kernel *k = dl_kernel_of(c->op, c->device);
     if (c->dtype != DL_F32 || !k || !(k->flags & DL_K_READS) || dl_vmap_watching || dl_recorder) return false;
@@ -252,7 +253,7 @@ static dl_status promote(frame *f) {
     if (op->promote == DL_P_FLOAT && !dl_dtype_is_smooth(c->dtype)) c->dtype = dl_default_dtype_get();
     bool as_they_are = reads_others(c);
     for (int i = first_promoted(op); i < c->nin; i++)
-        if (!as_they_are || c->in[i]->weak) DL_TRY(cast_input(f, i, c->dtype));
+        if (!as_they_are || c->in[i]->weak || c->in[i]->dtype == DL_F64) DL_TRY(cast_input(f, i, c->dtype));
     return DL_OK;
 }
 

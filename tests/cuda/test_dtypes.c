@@ -76,8 +76,21 @@ static void of_two(void **state) {
     }
 }
 
+/* A tensor of one number and no dimension, whose dtype gives way to that of the others. */
+static void of_a_number(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    dl_tensor *near = must(dl_tensor_empty(0, NULL, DL_F64, 0)), *a = numbers(DL_F32, false);
+    *(double *)dl_data(near) = 0.3;
+    dl_tensor *x = must(dl_to_device(near, GPU)), *f = must(dl_to_dtype(x, DL_F32));
+    same(dl_mul(a, x), dl_mul(a, f), "mul", DL_F64);
+    same(dl_sub(x, a), dl_sub(f, a), "sub", DL_F64);
+    dl_unref(near), dl_unref(a), dl_unref(x), dl_unref(f);
+}
+
 int main(int argc, char **argv) {
     (void)argc, (void)argv;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(of_one), cmocka_unit_test(of_two)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(of_one), cmocka_unit_test(of_two),
+                                       cmocka_unit_test(of_a_number)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
