@@ -416,6 +416,7 @@ static void see_loop(dlsh_examination *e, const char *file, const dlsh_node *n, 
         for (int i = 0; i < depth; i++) outer = dlsh_is_loop(within[i]) ? within[i] : outer;
         for (int i = 0; scope && i < dlsh_body_of(n)->nkids; i++) look_at_set(e, file, n, i, scope);
         look_at_cut_state(e, file, n);
+        if (dlsh_trains(n)) dlsh_find_carried_state(e, file, n);
         if (n->kind == DLSH_N_FOR) look_at_break(e, file, n);
         if (n->kind == DLSH_N_FOR && outer) look_at_steps(e, file, n, outer);
     }

@@ -37,5 +37,7 @@ int dlsh_find_wrong_power(dlsh_examination *e, const char *file, const dlsh_node
 /* 1: a figure is to rise, -1: to fall, 0: not known; by its name alone, or by how it is computed (aim.c). */
 int dlsh_aim_of_name(const char *name);
 int dlsh_aim_of(const char *file, const dlsh_node *n);
+/* A state of samples that a loop over batches in random order carries on (carried.c). */
+void dlsh_find_carried_state(dlsh_examination *e, const char *file, const dlsh_node *loop);
 /* Does a text hold one of the words, set apart by |? Capitals count as small letters. */
 int dlsh_speaks_of(const char *text, const char *words);
