@@ -5,7 +5,8 @@ Beside NAME.dlsh stand NAME.out (standard output; absent: none), NAME.err (stand
 absent: 0). In .out and .err, `<...>` stands for anything in a line and, alone on a line, for any lines. Files in NAME.d/ are
 copied into the directory; a leading comment `# files: OTHER.d` names another folder. `# options: --mode json` gives options
 of dlsh, `# args: epochs=2` the script's arguments. In a .sh test `dlsh` is on the PATH, $EXAMPLES is the folder of examples, Python finds the modules of
-tests/support; exit status 77 says that it cannot run here. --update rewrites what does not match and keeps the wildcards
+tests/support; exit status 77 says that it cannot run here. A .sh test with `# parts: N` can run in N parts: --part K runs it
+with $PART and $PARTS, which it reads; without --part it does all at once. --update rewrites what does not match and keeps the wildcards
 inside lines that still fit. --device cuda runs the .dlsh tests with the tensors on a GPU, but those that name the CPU or
 need it (OF_CPU); what is printed is the same, but for the device beside tensors. Tests NAME_cuda.sh run there, too.
 """
@@ -57,7 +58,7 @@ def of_cpu(script):
     return any(script.stem == name or (name.endswith("_") and script.stem.startswith(name)) for name in OF_CPU)
 
 
-def execute(script, bindir, device, timeout):
+def execute(script, bindir, device, timeout, part):
     with tempfile.TemporaryDirectory(prefix="dlsh-test-") as tmp:
         work = pathlib.Path(tmp, "work")
         text = script.read_text()
@@ -72,16 +73,18 @@ def execute(script, bindir, device, timeout):
         argv[0] = shutil.which(argv[0], path=f"{bindir}:/usr/bin:/bin") or argv[0]
         env = dict(expect.environment(bindir, tmp), EXAMPLES=str(HERE.parent / "examples"), PYTHONPATH=str(HERE / "support"),
                    PYTHONDONTWRITEBYTECODE="1")
+        if part:
+            env.update(PART=str(part), PARTS=header(text, "parts")[0])
         status, *texts = expect.run(argv, work, env, timeout=timeout)
         if script.suffix == ".dlsh":
             texts = [t.replace(", cuda:0", "").replace("cuda:0", "cpu") for t in texts]
         return status, *texts
 
 
-def check(script, bindir, update, device, timeout):
+def check(script, bindir, update, device, timeout, part):
     if device != "cpu" and of_cpu(script):
         return None
-    status, out, err = execute(script, bindir, device, timeout)
+    status, out, err = execute(script, bindir, device, timeout, part)
     if status == SKIPPED and script.suffix == ".sh":
         sys.stdout.write(out)
         return None
@@ -110,12 +113,13 @@ def main():
     ap.add_argument("--update", action="store_true", help="rewrite the expected files that do not match")
     ap.add_argument("--timeout", type=float, default=280)
     ap.add_argument("--device", default="cpu", help="where tensors are made: cpu or cuda")
+    ap.add_argument("--part", type=int, help="of a script with `# parts: N`, from 1 to N")
     ap.add_argument("--jobs", type=int, default=1, help="scripts that run at once")
     ap.add_argument("script", type=pathlib.Path, nargs="*", help="default: all of tests/scripts")
     a = ap.parse_args()
     scripts = a.script or sorted(p for p in (HERE / "scripts").iterdir() if p.suffix in (".dlsh", ".sh"))
     with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
-        results = list(pool.map(lambda s: check(s.resolve(), a.bin.resolve(), a.update, a.device, a.timeout), scripts))
+        results = list(pool.map(lambda s: check(s.resolve(), a.bin.resolve(), a.update, a.device, a.timeout, a.part), scripts))
     if len(results) > 1:
         print(f"{results.count(True)} of {len(results)} scripts as expected, {results.count(None)} skipped")
     sys.exit(1 if False in results else SKIPPED if results == [None] else 0)

@@ -1,3 +1,4 @@
 # files: doctor.d
+# parts: 8
 # Programs with one mistake each, see bugs.sh there.
-sh bugs.sh b*.dlsh c*.dlsh d*.dlsh e*.dlsh
+sh bugs.sh $(sh part.sh [b-g]*.dlsh)

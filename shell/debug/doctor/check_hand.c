@@ -393,7 +393,27 @@ static int rises_to_rest(const dlsh_examination *e) {
     return end > part * r->curve[0] && end - middle < 0.2 * (middle - part * r->curve[0]);
 }
 
+static dlsh_property is_that(void *that, const dlsh_step *at) { return at->n == that ? DLSH_HAS_FIRST : DLSH_MAY_HAVE; }
+
+/* Is what a statement adds taken away again in the same loop, as where a gradient is wanted at a place beside? */
+static int is_taken_back(const char *file, int line) {
+    const dlsh_node *n = dlsh_statement_at(file, line), *root = dlsh_text_root(file), *around[DLSH_TREE_DEPTH];
+    const int depth =
+        n && n->kind == DLSH_N_ASSIGN ? dlsh_nodes_around(root, n->span.start, around, DLSH_TREE_DEPTH) : 0;
+    const dlsh_node *given = depth ? n->kids[1] : NULL, *made = dlsh_defined(file, given);
+    const dlsh_node *added = made ? made : given;
+    const dlsh_node *loop = NULL;
+    for (int i = 0; i < depth && !loop; i++)
+        if (dlsh_is_loop(around[i])) loop = around[i];
+    DLSH_EACH_BELOW (t, loop)
+        if (t.n->kind == DLSH_N_ASSIGN && t.n->op == DLSH_OP_SUB && t.n->span.start > n->span.start &&
+            dlsh_origin(file, t.n->kids[1], is_that, (void *)added))
+            return 1;
+    return 0;
+}
+
 static void judge(dlsh_examination *e, const char *file, int line, int sign, long count) {
+    if (sign > 0 && is_taken_back(file, line)) return;
     if (sign > 0 && rises_to_rest(e)) {
         dlsh_passed(e, "they go with the gradient of what is made large, and it comes to rest");
         return;

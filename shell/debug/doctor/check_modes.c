@@ -91,6 +91,15 @@ static const dl_journal_row *switched_for(const dlsh_examination *e, const dl_jo
     return found && found->training && are_of_one_function(found, pass) ? found : NULL;
 }
 
+/* Was the net trained in training mode before, elsewhere? Then what batch norms have learned may be kept on purpose. */
+static int was_trained_before(const dlsh_examination *e, const dl_journal_row *pass) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
+        if (r->what == pass->what && r->training && r->till < pass->at && r->line != pass->line &&
+            dlsh_is_trained(e, r))
+            return 1;
+    return 0;
+}
+
 static void trained_in_evaluation(dlsh_examination *e, const dl_journal_row *r, const char *name, const char *kind) {
     const dl_journal_row *by = switched(e, r, 0);
     dlsh_finding *f =
@@ -101,6 +110,7 @@ static void trained_in_evaluation(dlsh_examination *e, const dl_journal_row *r, 
                       by->line, r->count, r->line);
     else
         dlsh_evidence(f, "%ld forward passes at line %d ran so, with a backward pass", r->count, r->line);
+    if (strstr(kind, "batchnorm") && was_trained_before(e, r)) dlsh_only_note(e, f);
 }
 
 /* Did training go on between the first such pass and the last one? */

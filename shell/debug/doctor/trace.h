@@ -55,6 +55,8 @@ typedef struct dlsh_definition {
 /* The newest one before a place, of the innermost function that has one; of functions around that, and of the top
  * level, any other one as well. */
 dlsh_definition dlsh_define(const dlsh_node *root, const char *name, int before);
+/* Until it is called with 0, answers about names are kept: the texts stay as they are. */
+void dlsh_names_remember(int on);
 /* From where names in the value are looked up: those of an argument at the call. */
 int dlsh_place_of(const dlsh_definition *d);
 /* The expression that a function of the text returns for it; NULL: its value is no call of one. */

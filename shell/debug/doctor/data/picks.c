@@ -189,11 +189,15 @@ static int has_partner(const dlsh_traced *x, const dlsh_traced *all, int n) {
     return 0;
 }
 
-/* Are other rows of the same table picked as those of the target? Then these are samples without labels. */
+/* Are other rows of the same table picked as those of the target, or rows of the table whose labels these are, while
+ * this one tells nothing of them? Then these are samples without labels. */
 static int has_labelled(const dlsh_traced *x, const dlsh_traced *y, const dlsh_traced *all, int n) {
-    for (int k = 0; k < n; k++)
-        if (all[k].role == DLSH_ROLE_INPUT && !strcmp(all[k].base, x->base) && !strcmp(all[k].picks, y->picks))
-            return 1;
+    for (int k = 0; k < n; k++) {
+        if (all[k].role != DLSH_ROLE_INPUT || strcmp(all[k].picks, y->picks) != 0) continue;
+        if (!strcmp(all[k].base, x->base)) return 1;
+        const int own = same_rows(all[k].whole, y->whole) && dlsh_labels_tell(all[k].whole, y->whole);
+        if (own && same_rows(x->whole, y->whole) && !dlsh_labels_tell(x->whole, y->whole)) return 1;
+    }
     return 0;
 }
 

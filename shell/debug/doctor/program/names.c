@@ -1,12 +1,50 @@
 /* What names mean at a place of a text: the functions around it, their parameters and what calls give them, and what
  * functions return. */
 #include <limits.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "debug/doctor/texts.h"
 #include "debug/doctor/syntax.h"
 
-enum { DEEPEST = 16 };
+enum { DEEPEST = 16, REMEMBERED = 4096, ANY_NET = -2, ANY_FN = -3 };
+
+/* Answers of dlsh_define, and functions and nets by name (ANY_FN and ANY_NET in place of where it is asked), while the
+ * texts stay as they are: those who follow values ask for the same ones thousands of times. */
+static struct {
+    int on;
+    struct answer {
+        const dlsh_node *root;
+        char name[32]; /* longer ones are looked for each time */
+        int before;
+        dlsh_definition is;
+    } at[REMEMBERED];
+} remembered;
+
+void dlsh_names_remember(int on) {
+    memset(&remembered, 0, sizeof remembered);
+    remembered.on = on;
+}
+
+static struct answer *place_for(const dlsh_node *root, const char *name, int before) {
+    uint64_t h = (uint64_t)(uintptr_t)root ^ (uint64_t)(unsigned)before * 0x9E3779B97F4A7C15u;
+    for (; *name; name++) h = (h ^ (unsigned char)*name) * 0x100000001B3u;
+    return &remembered.at[(h >> 20) % REMEMBERED];
+}
+
+/* NULL: not known. */
+static const dlsh_definition *recall(const dlsh_node *root, const char *name, int before) {
+    const struct answer *a = place_for(root, name, before);
+    return a->root && a->root == root && a->before == before && !strcmp(a->name, name) ? &a->is : NULL;
+}
+
+static dlsh_definition remember(const dlsh_node *root, const char *name, int before, dlsh_definition is) {
+    struct answer *a = place_for(root, name, before);
+    if (!remembered.on || strlen(name) >= sizeof a->name) return is;
+    *a = (struct answer){.root = root, .before = before, .is = is};
+    memcpy(a->name, name, strlen(name));
+    return is;
+}
 
 int dlsh_names(const dlsh_node *n, const char *name) { return n && n->kind == DLSH_N_NAME && !strcmp(n->text, name); }
 
@@ -65,10 +103,14 @@ int dlsh_functions_around(const dlsh_node *root, int at, const dlsh_node *out[DL
 
 /* ---------------------------------------------------------------- definitions */
 
-static const dlsh_node *defined(const dlsh_node *n, dlsh_kind kind, const char *name) {
-    DLSH_EACH_BELOW (t, n)
-        if (t.n->kind == kind && t.n->text && !strcmp(t.n->text, name)) return t.n;
-    return NULL;
+static const dlsh_node *defined(const dlsh_node *root, dlsh_kind kind, const char *name) {
+    const int any = kind == DLSH_N_FN ? ANY_FN : ANY_NET;
+    const dlsh_definition *known = recall(root, name, any);
+    if (known) return known->value;
+    DLSH_EACH_BELOW (t, root)
+        if (t.n->kind == kind && t.n->text && !strcmp(t.n->text, name))
+            return remember(root, name, any, (dlsh_definition){.value = t.n}).value;
+    return remember(root, name, any, (dlsh_definition){.value = NULL}).value;
 }
 
 const dlsh_node *dlsh_function_of(const char *file, const char *name) {
@@ -188,7 +230,7 @@ static int find_param(const dlsh_node *root, const dlsh_node *fn, const char *na
     return 0;
 }
 
-dlsh_definition dlsh_define(const dlsh_node *root, const char *name, int before) {
+static dlsh_definition look_up(const dlsh_node *root, const char *name, int before) {
     const dlsh_node *around[DLSH_AROUND];
     dlsh_definition best = {.at = -1};
     const int depth = dlsh_functions_around(root, before, around);
@@ -202,6 +244,11 @@ dlsh_definition dlsh_define(const dlsh_node *root, const char *name, int before)
     if (best.at < 0 && depth) find_own(root, name, INT_MAX, &best);
     if (best.at < 0 && before == INT_MAX) find_any(root, name, &best);
     return best;
+}
+
+dlsh_definition dlsh_define(const dlsh_node *root, const char *name, int before) {
+    const dlsh_definition *known = recall(root, name, before);
+    return known ? *known : remember(root, name, before, look_up(root, name, before));
 }
 
 /* What a function of the text returns for the definition, which is a call of it; NULL: it is none. */

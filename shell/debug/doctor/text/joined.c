@@ -148,10 +148,12 @@ dl_status dlsh_texts_join(void) {
     dlsh_buf text = {0};
     dl_status st = joined.n ? add_pieces(&text) : DL_OK;
     if (!joined.unit.root) dlsh_buf_free(&text);
+    dlsh_names_remember(1);
     return st;
 }
 
 void dlsh_texts_part(void) {
+    dlsh_names_remember(0);
     for (long i = 0; i < joined.nowned; i++) free(joined.owned[i]);
     free(joined.owned);
     free(joined.pieces);
