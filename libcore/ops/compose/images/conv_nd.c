@@ -253,17 +253,32 @@ POOLED_RULE(conv_volume_dx) {
     return dl_finish(c, x ? dl_ref(x) : NULL);
 }
 
+/* Sizes of the result of a transposed convolution; more[i], what is to be added behind the input: elements of
+ * output_padding that a whole step of the kernel reaches, which larger taps make possible. */
+static dl_status transposed_sizes(const dl_call *c, const geometry *g, const dl_tensor *x, long size[3], long more[3]) {
+    const long *in = x->shape + 2, *k = c->in[1]->shape + 2;
+    for (int i = 0; i < 3; i++) {
+        if (g->more[i] >= g->stride[i] && g->more[i] >= g->dil[i])
+            return dl_fail(DL_ERR_VALUE, "output_padding must be smaller than stride or dilation, not %ld", g->more[i]);
+        size[i] = (in[i] - 1) * g->stride[i] + g->dil[i] * (k[i] - 1) + 1 + g->more[i] - 2 * g->pad[i];
+        if (size[i] < 1)
+            return dl_fail_hint(DL_ERR_SHAPE, "use less padding or larger volumes", "the result would be empty");
+        more[i] = g->more[i] / g->stride[i];
+    }
+    return DL_OK;
+}
+
+/* The gradient of the convolution with respect to its input. */
 POOLED_RULE(conv_transpose3d) {
     geometry g = {0};
+    long size[3], more[3];
     DL_TRY(read(c, 3, true, &g));
     DL_TRY(dl_sizes(ATTR(c, CONV_TRANSPOSE3D_OUTPUT_PADDING), "output_padding", 3, 0, g.more));
-    dl_tensor *x = dl_with_batch(p, c->in[0], 5), *w = c->in[1];
+    dl_tensor *x = dl_with_batch(p, c->in[0], 5);
     if (!x) return dl_failed();
-    const long depth = x->shape[2], whole = (depth - 1) * g.stride[0] + g.dil[0] * (w->shape[2] - 1) + 1 + g.more[0],
-               left = whole - 2 * g.pad[0];
-    if (g.more[0] >= g.stride[0] && g.more[0] >= g.dil[0])
-        return dl_fail(DL_ERR_VALUE, "output_padding must be smaller than stride or dilation, not %ld", g.more[0]);
-    if (left < 1) return dl_fail_hint(DL_ERR_SHAPE, "use less padding or larger volumes", "the result would be empty");
-    dl_tensor *sum = biased(p, transposed(p, x, w, &g, whole, left), INPUT(c, CONV_TRANSPOSE3D_BIAS));
+    DL_TRY(transposed_sizes(c, &g, x, size, more));
+    if (more[0] || more[1] || more[2]) x = K(dl_pad(x, (long[]){0, more[2], 0, more[1], 0, more[0]}, 6, 0, "constant"));
+    dl_tensor *y = x ? K(dl_conv_volume_dx(x, c->in[1], size, 3, g.stride, 3, g.pad, 3, g.dil, 3, g.groups)) : NULL;
+    dl_tensor *sum = biased(p, y, INPUT(c, CONV_TRANSPOSE3D_BIAS));
     return dl_finish(c, sum ? dl_as_given(sum, c->in[0], sum->shape, 5) : NULL);
 }
