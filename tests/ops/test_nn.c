@@ -167,6 +167,26 @@ static void running_statistics(void **state) {
     dl_unref(x), dl_unref(m), dl_unref(var), dl_unref(one);
 }
 
+/* Of planes and of columns that take several pieces: variances far below the mean lose nothing in f32. */
+static void variances_beside_large_means(void **state) {
+    (void)state;
+    static const long shapes[][4] = {{3, 2, 70, 90}, {9000, 70}};
+    for (int k = 0; k < 2; k++) {
+        dl_tensor *d = drawn(1, k ? 2 : 4, shapes[k], DL_F32), *by = must(dl_scalar_f(0.01)),
+                  *at = must(dl_scalar_f(3000));
+        dl_tensor *small = must(dl_mul(d, by)), *x = must(dl_add(small, at)), *wide = must(dl_to(x, DL_F64));
+        dl_tensor *m[2], *v[2];
+        for (int i = 0; i < 2; i++) {
+            m[i] = must(dl_tensor_zeros(1, &shapes[k][1], i ? DL_F64 : DL_F32, 0));
+            v[i] = must(dl_tensor_zeros(1, &shapes[k][1], i ? DL_F64 : DL_F32, 0));
+            dl_unref(must(dl_batch_norm(i ? wide : x, m[i], v[i], NULL, NULL, 1, 1, 1e-5)));
+        }
+        near(m[0], m[1], 1e-7, "mean"), near(v[0], v[1], 2e-6, "variance");
+        for (int i = 0; i < 2; i++) dl_unref(m[i]), dl_unref(v[i]);
+        dl_unref(d), dl_unref(by), dl_unref(at), dl_unref(small), dl_unref(x), dl_unref(wide);
+    }
+}
+
 /* ---- layer norm, embedding */
 
 /* Rows shorter and longer than the loops' stretches, one dimension or two, contiguous and not. */
@@ -313,7 +333,7 @@ int main(void) {
         cmocka_unit_test(layer_norm_rules_agree),     cmocka_unit_test(rows_of_a_table),
         cmocka_unit_test(batch_norm_rules_agree),     cmocka_unit_test(running_statistics),
         cmocka_unit_test(the_mask_is_the_generators), cmocka_unit_test(dropout_at_its_ends),
-        cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(threads_change_nothing),     cmocka_unit_test(variances_beside_large_means),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

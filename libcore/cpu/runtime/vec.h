@@ -12,9 +12,22 @@ typedef double dl_vd __attribute__((vector_size(64)));
 typedef int32_t dl_vi32 __attribute__((vector_size(64)));
 typedef int64_t dl_vi64 __attribute__((vector_size(64)));
 
+/* What the machine computes at once of such a vector: of longer ones compilers make code that goes through memory. */
+#if defined(__AVX512F__)
+enum { DL_PART = 64 };
+#elif defined(__AVX__)
+enum { DL_PART = 32 };
+#else
+enum { DL_PART = 16 };
+#endif
+enum { DL_PARTS = 64 / DL_PART };
+typedef float dl_pf __attribute__((vector_size(DL_PART)));
+typedef double dl_pd __attribute__((vector_size(DL_PART)));
+
 /* For one element type each: load and store of whole vectors and of the first n lanes (others 0), a vector of one
- * value, m ? a : b by lane, sum of the lanes in a fixed order. */
-#define DL_VEC_FUNCTIONS(V, M, E, S)                                                                                   \
+ * value, m ? a : b by lane, sum of the lanes in a fixed order;
+ * part k of the vector at p. */
+#define DL_VEC_FUNCTIONS(V, M, P, E, S)                                                                                \
     enum { DL_LANES_##S = sizeof(V) / sizeof(E) };                                                                     \
     static inline V dl_vload_##S(const E *p) {                                                                         \
         V v;                                                                                                           \
@@ -36,7 +49,12 @@ typedef int64_t dl_vi64 __attribute__((vector_size(64)));
         for (int w = DL_LANES_##S / 2; w; w /= 2)                                                                      \
             for (int i = 0; i < w; i++) t[i] += t[i + w];                                                              \
         return t[0];                                                                                                   \
+    }                                                                                                                  \
+    static inline P dl_pload_##S(const E *p, long k) {                                                                 \
+        P v;                                                                                                           \
+        memcpy(&v, p + k * (long)(sizeof v / sizeof *p), sizeof v);                                                    \
+        return v;                                                                                                      \
     }
 
-DL_VEC_FUNCTIONS(dl_vf, dl_vi32, float, f32)
-DL_VEC_FUNCTIONS(dl_vd, dl_vi64, double, f64)
+DL_VEC_FUNCTIONS(dl_vf, dl_vi32, dl_pf, float, f32)
+DL_VEC_FUNCTIONS(dl_vd, dl_vi64, dl_pd, double, f64)

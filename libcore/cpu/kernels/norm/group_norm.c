@@ -1,5 +1,6 @@
 /* Kernel of norm_groups and its fused gradient, by the loops of batch_norm: a group of channels of one image is a
  * plane, and so is each of its channels. A task is a group, so that results do not depend on the number of threads. */
+#include "core/scope.h"
 #include "cpu/kernels/norm/norm.h"
 #include "cpu/runtime/iter.h"
 #include "ops/rules/norm.h"
@@ -22,13 +23,15 @@ static void groups_of(groups *n, const dl_tensor *x, long number) {
     *n = (groups){.t = x->dtype, .images = x->shape[0], .channels = x->shape[1], .number = number, .x = dl_ptr(x)};
     n->per = n->channels / number;
     n->plane = x->numel / (n->images * n->channels);
-    n->f = &DL_SIMD_PICK(dl_norm)[n->t == DL_F64];
+    n->f = &DL_SIMD_PICK(dl_norm)[n->t];
 }
 
 /* Numbers of channels as f64; `other` where there are none. */
 static void load(double *to, const dl_tensor *from, long n, double other) {
     for (long i = 0; i < n; i++)
-        to[i] = from ? dl_load_f64((char *)dl_ptr(from) + i * (long)dl_esize(from), from->dtype) : other;
+        to[i] = from ? dl_load_f64((char *)dl_ptr(from) + i * from->stride[from->ndim - 1] * (long)dl_esize(from),
+                                   from->dtype)
+                     : other;
 }
 static void store(dl_tensor *to, const double *from) {
     for (long i = 0; i < to->numel; i++) dl_store_f64((char *)dl_ptr(to) + i * (long)dl_esize(to), to->dtype, from[i]);
@@ -39,10 +42,8 @@ static void normalise_group(void *arg, long i) {
     const long d = n->per * n->plane, es = dl_dtype_size(n->t), first = i % n->number * n->per;
     const char *x = n->x + i * d * es;
     char *y = n->y + i * d * es;
-    double sum = 0, square = 0;
-    n->f->sum(x, d, 1, 1, &sum);
-    n->mean[i] = sum / (double)d;
-    n->f->deviation(x, d, 1, 1, &n->mean[i], &square);
+    double square;
+    n->f->moments(x, d, 1, 1, 0, &n->mean[i], &square);
     n->rstd[i] = 1 / sqrt(square / (double)d + n->eps);
     for (long c = 0; c < n->per; c++) {
         const double scale = n->rstd[i] * n->weight[first + c];
@@ -51,11 +52,12 @@ static void normalise_group(void *arg, long i) {
     }
 }
 
-/* All inputs are contiguous, in f32 or f64. */
-static dl_status norm_groups_float(dl_call *c) {
+static dl_status norm_groups_run(dl_call *c) {
     if (!c->in[0]->numel) return DL_OK;
+    DL_OWNED dl_tensor *x = dl_cpu_contiguous(c->in[0]);
+    if (!x) return dl_failed();
     groups n;
-    groups_of(&n, c->in[0], ATTR_I(c, NORM_GROUPS_NUM_GROUPS));
+    groups_of(&n, x, ATTR_I(c, NORM_GROUPS_NUM_GROUPS));
     n.y = dl_ptr(c->out[0]), n.eps = ATTR_F(c, NORM_GROUPS_EPS);
     const long rows = n.images * n.number;
     const size_t bytes = (size_t)(2 * rows + 2 * n.channels) * sizeof(double);
@@ -64,12 +66,11 @@ static dl_status norm_groups_float(dl_call *c) {
     load(vectors, INPUT(c, NORM_GROUPS_WEIGHT), n.channels, 1);
     load(vectors + n.channels, INPUT(c, NORM_GROUPS_BIAS), n.channels, 0);
     n.mean = work, n.rstd = work + rows, n.weight = vectors, n.bias = vectors + n.channels;
-    dl_cpu_for(rows, dl_cpu_threads(c->in[0]->numel), normalise_group, &n);
+    dl_cpu_for(rows, dl_cpu_threads(x->numel), normalise_group, &n);
     store(c->out[1], n.mean), store(c->out[2], n.rstd);
     dl_host_free(work, bytes);
     return DL_OK;
 }
-static dl_status norm_groups_run(dl_call *c) { return dl_cpu_via_f32(c, norm_groups_float, true); }
 
 /* ---- gradient */
 
@@ -98,7 +99,7 @@ static void grad_group(void *arg, long i) {
 /* dweight = sum(g * xhat), dbias = sum(g). */
 static dl_status give_channels(dl_back *b, const groups *n, int i, bool weight) {
     if (b->nin <= i || !DL_NEED(i)) return DL_OK;
-    dl_tensor *d = T(dl_tensor_empty(1, &n->channels, n->t, 0));
+    dl_tensor *d = T(dl_tensor_empty(1, &n->channels, dl_in_meta(b, i)->dtype, 0));
     if (!d) return dl_failed();
     for (long c = 0; c < n->channels; c++) {
         double sum = 0;
@@ -111,14 +112,14 @@ static dl_status give_channels(dl_back *b, const groups *n, int i, bool weight) 
     return dl_give(b, i, dl_ref(d));
 }
 
-static dl_status grad_float(dl_back *b) {
+static dl_status norm_groups_fused(dl_back *b) {
     const bool weight = b->nin > DL_IN_NORM_GROUPS_WEIGHT && META(NORM_GROUPS_WEIGHT)->ndim;
     dl_tensor *saved = IN_(NORM_GROUPS_INPUT), *w = weight ? IN_(NORM_GROUPS_WEIGHT) : NULL;
     dl_tensor *mean = OUT_(NORM_GROUPS_MEAN), *rstd = OUT_(NORM_GROUPS_RSTD);
     if (!saved || !mean || !rstd || (weight && !w)) return dl_fail_null("the input");
     dl_tensor *x = T(dl_contiguous(saved)), *g = x ? T(dl_contiguous(G0)) : NULL;
     dl_tensor *dx = g ? T(dl_tensor_empty(x->ndim, x->shape, x->dtype, 0)) : NULL;
-    if (!dx || (w && !(w = T(dl_contiguous(w))))) return dl_failed();
+    if (!dx) return dl_failed();
     groups n = {.images = x->shape[0], .channels = x->shape[1], .t = x->dtype};
     if (x->numel) groups_of(&n, x, ATTR_I(b, NORM_GROUPS_NUM_GROUPS));
     const long rows = n.images * n.number, all = n.images * n.channels;
@@ -134,6 +135,5 @@ static dl_status grad_float(dl_back *b) {
     DL_TRY(give_channels(b, &n, DL_IN_NORM_GROUPS_WEIGHT, true));
     return give_channels(b, &n, DL_IN_NORM_GROUPS_BIAS, false);
 }
-static dl_status norm_groups_fused(dl_back *b) { return dl_cpu_grad_via_f32(b, grad_float); }
 
 const dl_kernel dl_cpu_norm_groups = {.run = norm_groups_run, .fused_grad = norm_groups_fused, .dtypes = DL_FLOATS};

@@ -47,12 +47,13 @@ static long part_at(const parts *p, long k, long *c0, long *nc, long *rows, long
     return p->planes ? (part * p->C + *c0) * p->rows : part * p->rows * p->C + *c0;
 }
 
-static const dl_norm_loops *loops(const parts *p) { return &DL_SIMD_PICK(dl_norm)[p->t == DL_F64]; }
+static const dl_norm_loops *loops(const parts *p) { return &DL_SIMD_PICK(dl_norm)[p->t]; }
 
-/* Sums by channel of one of three kinds: x; (x - mean)**2; g and g * (x - mean), the second into sum[C..2C). */
-static dl_status channel_sums(const parts *p, const char *x, const char *g, const double *mean, double *sum) {
-    int kinds = g ? 2 : 1;
-    long es = dl_dtype_size(p->t), count = p->n * p->C * kinds;
+/* Two numbers a channel, in sum[C] and more[C]: without g mean and sum of (x - mean)**2, else sums of g and of
+ * g * (x - mean). */
+static dl_status channel_sums(const parts *p, const char *x, const char *g, const double *mean, double *sum,
+                              double *more) {
+    long es = dl_dtype_size(p->t), count = p->n * p->C * 2;
     double *each = dl_host_alloc((size_t)(count + 1) * sizeof *each);
     if (!each) return dl_failed();
     memset(each, 0, (size_t)count * sizeof *each);
@@ -62,19 +63,24 @@ static dl_status channel_sums(const parts *p, const char *x, const char *g, cons
     for (long k = 0; k < p->n * p->chunks; k++) {
         if (dl_stop_asked(&stop)) continue;
         long c0, nc, rows, stride, at = part_at(p, k, &c0, &nc, &rows, &stride) * es;
-        double *mine = each + k / p->chunks * p->C * kinds + c0;
+        double *mine = each + k / p->chunks * p->C * 2 + c0;
         if (g)
             f->grad_sums(x + at, g + at, rows, stride, nc, mean + c0, mine, mine + p->C);
-        else if (mean)
-            f->deviation(x + at, rows, stride, nc, mean + c0, mine);
         else
-            f->sum(x + at, rows, stride, nc, mine);
+            f->moments(x + at, rows, stride, nc, 0, mine, mine + p->C);
         dl_fp_hand_over();
     }
     dl_stop_end(&stop);
-    for (long i = 0; i < p->C * kinds; i++) {
-        sum[i] = 0;
-        for (long part = 0; part < p->n; part++) sum[i] += each[part * p->C * kinds + i];
+    for (long i = 0; i < p->C; i++) {
+        sum[i] = more[i] = 0;
+        for (long part = 0, before = 0; part < p->n; part++, before += p->rows) {
+            const double *of = each + part * p->C * 2 + i;
+            const long n = p->total - before < p->rows ? p->total - before : p->rows;
+            if (g)
+                sum[i] += of[0], more[i] += of[p->C];
+            else
+                dl_norm_merge(before, &sum[i], &more[i], n, of[0], of[p->C]);
+        }
     }
     dl_host_free(each, (size_t)(count + 1) * sizeof *each);
     return DL_OK;
@@ -95,9 +101,7 @@ static dl_status batch_statistics(const dl_call *c, const parts *p, const char *
         for (long i = 0; i < p->C; i++) mean[i] = var[i] = 0;
         return DL_OK;
     }
-    DL_TRY(channel_sums(p, x, NULL, NULL, mean));
-    for (long i = 0; i < p->C; i++) mean[i] /= n;
-    DL_TRY(channel_sums(p, x, NULL, mean, var));
+    DL_TRY(channel_sums(p, x, NULL, NULL, mean, var));
     for (long i = 0; i < p->C; i++) {
         var[i] /= n;
         if (!means) continue;
@@ -135,18 +139,16 @@ static dl_status normalise(const dl_call *c, const parts *p, const char *x, char
     return DL_OK;
 }
 
-/* A tensor for results of dtype t: `of` itself, or a contiguous one where loops cannot write to it as it is. */
-static dl_tensor *workable(dl_tensor *of, dl_dtype t) {
+/* A tensor for results: `of` itself, or a contiguous one where loops cannot write to it as it is. */
+static dl_tensor *workable(dl_tensor *of) {
     parts p;
-    if (of->dtype == (int8_t)t && parts_of(of, &p)) return dl_ref(of);
-    return dl_tensor_empty(of->ndim, of->shape, t, 0);
+    return parts_of(of, &p) ? dl_ref(of) : dl_tensor_empty(of->ndim, of->shape, of->dtype, 0);
 }
 
 static dl_status batch_norm_run(dl_call *c) {
-    dl_dtype t = DL_BIT(c->dtype) & DL_HALVES ? DL_F32 : c->dtype;
     long C = c->in[0]->shape[1];
     size_t bytes = (size_t)(4 * C + 1) * sizeof(double);
-    dl_tensor *y = workable(c->out[0], t), *x = y ? dl_cpu_strided_like(c->in[0], y) : NULL;
+    dl_tensor *y = workable(c->out[0]), *x = y ? dl_cpu_strided_like(c->in[0], y) : NULL;
     double *work = x ? dl_host_alloc(bytes) : NULL;
     dl_status s = work ? DL_OK : dl_failed();
     parts p;
@@ -205,7 +207,7 @@ static dl_status give_vectors(dl_back *b, const norm_grad *n) {
     for (int k = 0; k < 2; k++) {
         int i = vectors[k];
         if (!DL_NEED(i)) continue;
-        dl_tensor *d = vector(b, n->p.C, n->p.t);
+        dl_tensor *d = vector(b, n->p.C, dl_in_meta(b, i)->dtype);
         if (!d) return dl_failed();
         for (long c = 0; c < n->p.C; c++) put(d, c, i == DL_IN_BATCHNORM_WEIGHT ? n->sumx[c] * n->rstd[c] : n->sum[c]);
         DL_TRY(dl_give(b, i, dl_ref(d)));
@@ -219,7 +221,7 @@ static dl_status batch_norm_grad(dl_back *b) {
     dl_tensor *x = IN_(BATCHNORM_INPUT), *w = weight ? IN_(BATCHNORM_WEIGHT) : NULL;
     dl_tensor *mean = OUT_(BATCHNORM_MEAN), *rstd = OUT_(BATCHNORM_RSTD);
     if (!x || !mean || !rstd) return dl_fail_null("the input");
-    norm_grad n = {.dx = T(workable(x, x->dtype))};
+    norm_grad n = {.dx = T(workable(x))};
     if (n.dx == x) n.dx = T(dl_cpu_empty_like(x)); /* x is fine as it is; dx needs memory of its own */
     n.x = n.dx ? T(dl_cpu_strided_like(x, n.dx)) : NULL;
     n.g = n.x ? T(dl_cpu_strided_like(G0, n.dx)) : NULL;
@@ -227,10 +229,10 @@ static dl_status batch_norm_grad(dl_back *b) {
     dl_tensor *work = vector(b, 7 * C, DL_F64);
     if (!n.g || !work) return dl_failed();
     parts_of(n.dx, &n.p);
-    double **slot[] = {&n.mean, &n.rstd, &n.sum, &n.sumx, &n.a, &n.b, &n.c}; /* sumx follows sum */
+    double **slot[] = {&n.mean, &n.rstd, &n.sum, &n.sumx, &n.a, &n.b, &n.c};
     for (int i = 0; i < 7; i++) *slot[i] = (double *)dl_ptr(work) + i * C;
     for (long i = 0; i < C; i++) n.mean[i] = get(mean, i), n.rstd[i] = get(rstd, i);
-    DL_TRY(channel_sums(&n.p, dl_ptr(n.x), dl_ptr(n.g), n.mean, n.sum));
+    DL_TRY(channel_sums(&n.p, dl_ptr(n.x), dl_ptr(n.g), n.mean, n.sum, n.sumx));
     DL_TRY(give_vectors(b, &n));
     if (!DL_NEED(0)) return DL_OK;
     coefficients(&n, w, training);
@@ -238,6 +240,4 @@ static dl_status batch_norm_grad(dl_back *b) {
     return dl_give(b, 0, dl_ref(n.dx));
 }
 
-static dl_status batch_norm_fused(dl_back *b) { return dl_cpu_grad_via_f32(b, batch_norm_grad); }
-
-const dl_kernel dl_cpu_batch_norm = {.run = batch_norm_run, .fused_grad = batch_norm_fused, .dtypes = DL_FLOATS};
+const dl_kernel dl_cpu_batch_norm = {.run = batch_norm_run, .fused_grad = batch_norm_grad, .dtypes = DL_FLOATS};

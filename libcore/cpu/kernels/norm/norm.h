@@ -7,20 +7,31 @@
 enum { DL_NORM_CHANNELS = 64 };
 
 /* Each takes `rows` rows of `nc` channels side by side, at most DL_NORM_CHANNELS; row r starts at r * stride. One
- * channel with stride 1 is a plane. Arrays of doubles hold one number a channel; sums are added to. */
+ * channel with stride 1 is a plane. Arrays of doubles hold one number a channel; sums are added to. 16 bits are
+ * computed in f32, in pieces that are converted in the cache. */
 typedef struct dl_norm_loops {
-    void (*sum)(const void *x, long rows, long stride, long nc, double *sum);
-    /* sum of (x - mean)**2 */
-    void (*deviation)(const void *x, long rows, long stride, long nc, const double *mean, double *sum);
-    /* y = (x - mean) * scale + shift */
+    /* Means and sums of (x - mean)**2 of `before` rows become those of these rows, too. */
+    void (*moments)(const void *x, long rows, long stride, long nc, long before, double *mean, double *square);
+    /* y = (x - mean) * scale + shift; y may be x */
     void (*apply)(const void *x, void *y, long rows, long stride, long nc, const double *mean, const double *scale,
                   const double *shift);
     /* sums of g, and of g * (x - mean) */
     void (*grad_sums)(const void *x, const void *g, long rows, long stride, long nc, const double *mean, double *sg,
                       double *sgx);
-    /* dx = g * a + (x - mean) * b + c */
+    /* dx = g * a + (x - mean) * b + c; dx may be g */
     void (*grad_apply)(const void *x, const void *g, void *dx, long rows, long stride, long nc, const double *mean,
                        const double *a, const double *b, const double *c);
 } dl_norm_loops;
 
-DL_SIMD_DECL(extern const dl_norm_loops, dl_norm, [2]); /* f32, f64 */
+DL_SIMD_DECL(extern const dl_norm_loops, dl_norm, [DL_NDTYPE]); /* of floats */
+
+/* The moments of n values, without rounding errors of large means, merged into those of `before` others. */
+static inline void dl_norm_merge(long before, double *mean, double *square, long n, double m, double s) {
+    if (!before) {
+        *mean = m, *square = s;
+        return;
+    }
+    const double share = (double)n / (double)(before + n), apart = m - *mean;
+    *mean += apart * share;
+    *square += s + apart * apart * share * (double)before;
+}
