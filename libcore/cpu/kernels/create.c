@@ -322,3 +322,4 @@ static dl_status plain_bernoulli(dl_call *c) {
 }
 DL_CPU_KERNEL(bernoulli, plain_bernoulli, true, DL_FLOATS)
 DL_CPU_MADE_OF_ROWS(poisson_few)
+DL_CPU_MADE_OF_ROWS(logspace)

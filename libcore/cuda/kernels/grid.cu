@@ -39,9 +39,9 @@ __device__ inline void terms_at(const reading<T, X> &r, long i, F f) {
     for (int k = 0; k < terms_of<MODE, DIMS>; k++) f(k, dl_grid_term_at(&g, tap, k));
 }
 
-/* Blocks along y share the channels, `each` of them at a time. */
-template <class T, class X, int MODE, int DIMS>
-__global__ void __launch_bounds__(DL_BLOCK) read_kernel(const __grid_constant__ reading<T, X> r, T *out, long each) {
+/* Blocks along y share the channels, `each` of them at a time; the result is made of R. */
+template <class T, class X, class R, int MODE, int DIMS>
+__global__ void __launch_bounds__(DL_BLOCK) read_kernel(const __grid_constant__ reading<T, X> r, R *out, long each) {
     enum { TERMS = terms_of<MODE, DIMS> };
     const long i = (long)blockIdx.x * DL_BLOCK + threadIdx.x;
     if (i >= r.n * r.places) return;
@@ -50,14 +50,14 @@ __global__ void __launch_bounds__(DL_BLOCK) read_kernel(const __grid_constant__ 
     T weight[TERMS];
     terms_at<MODE, DIMS>(r, i, [&](int k, const dl_grid_term &t) { pixel[k] = (int)t.pixel, weight[k] = (T)t.weight; });
     const X *x = r.x + (n * r.c + first) * r.pixels;
-    T *to = out + (n * r.c + first) * r.places + (i - n * r.places);
+    R *to = out + (n * r.c + first) * r.places + (i - n * r.places);
 #pragma unroll 2
     for (long c = first; c < end; c++, x += r.pixels, to += r.places) {
         T sum = 0;
 #pragma unroll
         for (int k = 0; k < TERMS; k++)
             if (pixel[k] >= 0) sum += weight[k] * dl_up(x[pixel[k]]);
-        *to = sum;
+        *to = dl_down<R>(sum);
     }
 }
 
@@ -185,8 +185,24 @@ static dl_status reading_of(const dl_grid &g, const dl_tensor *x, const dl_tenso
     return DL_OK;
 }
 
-/* The result has the type that is computed in. */
-static dl_status read_grid(dl_gpu *gpu, const dl_call *c, dl_tensor *out) {
+template <class T, class X, class R> static dl_status read_into(dl_gpu *gpu, const reading<T, X> &r, R *out) {
+    const unsigned blocks = dl_blocks(r.n * r.places, DL_BLOCK);
+    long groups = (16 * (long)gpu->sms + blocks - 1) / blocks, most = (r.c + LEAST_GROUP - 1) / LEAST_GROUP;
+    if (groups > most) groups = most;
+    const long each = (r.c + groups - 1) / groups;
+    const dim3 grids(blocks, dl_blocks(r.c, each));
+    return by_mode(r.grid, [&](auto mode, auto dims) {
+        read_kernel<T, X, R, decltype(mode)::value, decltype(dims)::value>
+            <<<grids, DL_BLOCK, 0, gpu->stream>>>(r, out, each);
+        return dl_gpu_launched(gpu);
+    });
+}
+
+/* The result has the type of the image, or the one that is computed in. */
+static dl_status run_grid(dl_call *c) {
+    DL_USE_GPU(gpu, c->device);
+    dl_tensor *out = c->out[0];
+    if (!out->numel) return DL_OK;
     const dl_grid g = dl_grid_of(c->in[0], ATTR_S(c, GRID_READ_MODE), ATTR_S(c, GRID_READ_PADDING_MODE),
                                  ATTR_I(c, GRID_READ_ALIGN_CORNERS));
     dl_tensor *x = dl_cuda_contiguous(gpu, c->in[0]), *grid = x ? dl_cuda_contiguous(gpu, c->in[1]) : NULL;
@@ -195,34 +211,13 @@ static dl_status read_grid(dl_gpu *gpu, const dl_call *c, dl_tensor *out) {
         typedef calc_t<X> T;
         reading<T, X> r;
         DL_TRY(reading_of(g, x, grid, &r));
-        const unsigned blocks = dl_blocks(r.n * r.places, DL_BLOCK);
-        long groups = (16 * (long)gpu->sms + blocks - 1) / blocks, most = (r.c + LEAST_GROUP - 1) / LEAST_GROUP;
-        if (groups > most) groups = most;
-        const long each = (r.c + groups - 1) / groups;
-        const dim3 grids(blocks, dl_blocks(r.c, each));
-        return by_mode(g, [&](auto mode, auto dims) {
-            read_kernel<T, X, decltype(mode)::value, decltype(dims)::value>
-                <<<grids, DL_BLOCK, 0, gpu->stream>>>(r, dl_data<T>(out), each);
-            return dl_gpu_launched(gpu);
-        });
+        return out->dtype == x->dtype ? read_into(gpu, r, dl_data<X>(out)) : read_into(gpu, r, dl_data<T>(out));
     });
     dl_unref(x), dl_unref(grid);
     return s;
 }
 
 static bool is_half(const dl_tensor *t) { return DL_BIT(t->dtype) & DL_HALVES; }
-
-static dl_status run_grid(dl_call *c) {
-    DL_USE_GPU(gpu, c->device);
-    dl_tensor *o = c->out[0], *wide = NULL;
-    if (!o->numel) return DL_OK;
-    if (!is_half(o)) return read_grid(gpu, c, o);
-    if (!(wide = dl_tensor_empty(o->ndim, o->shape, DL_F32, c->device))) return dl_failed();
-    dl_status s = read_grid(gpu, c, wide);
-    if (s == DL_OK) s = dl_cuda_copy(gpu, o, wide);
-    dl_unref(wide);
-    return s;
-}
 
 template <class T> static dl_status slopes(dl_gpu *gpu, const reading<T> &r, const dl_tensor *g, dl_tensor *dgrid) {
     if (!dgrid->numel) return DL_OK;

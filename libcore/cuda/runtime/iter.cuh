@@ -107,6 +107,34 @@ template <int N> dl_walk<N> dl_walk_of(const dl_it *it, int each = 1) {
 
 enum { DL_BLOCK = 256, DL_EACH = 8 }; /* threads of a block; the most elements of a thread */
 
+/* N elements as whole registers: small ones would take one each where two ways of reading them meet, and instructions
+ * that part them and put them together. It has no value at first. */
+template <class T, int N> struct dl_words {
+    enum { SIZE = sizeof(T) * N / 4, IN_WORD = sizeof(T) < 4 ? 4 / sizeof(T) : 1 };
+    static_assert(sizeof(T) * N % 4 == 0, "a part of a word");
+    dl_vector<uint32_t, SIZE> all;
+    __device__ dl_words() {}
+    __device__ void read(const char *p) { all = *(const dl_vector<uint32_t, SIZE> *)p; }
+    __device__ void fill(T x) {
+        enum { WORDS = sizeof(T) < 4 ? 1 : sizeof(T) / 4 };
+        uint32_t w[WORDS] = {0};
+        memcpy(w, &x, sizeof(T));
+        if (sizeof(T) < 4) w[0] *= sizeof(T) == 1 ? 0x01010101u : 0x00010001u;
+#pragma unroll
+        for (int j = 0; j < SIZE; j++) all.v[j] = w[j % WORDS];
+    }
+    __device__ T operator[](int j) const {
+        T x;
+        if constexpr (sizeof(T) < 4) {
+            const uint32_t bits = all.v[j / IN_WORD] >> j % IN_WORD * 8 * sizeof(T);
+            memcpy(&x, &bits, sizeof(T));
+        } else {
+            memcpy(&x, &all.v[j * (sizeof(T) / 4)], sizeof(T));
+        }
+        return x;
+    }
+};
+
 /* R = f(A...) element by element; f works on the types that A are computed in. */
 template <class F, class R, class... A> struct dl_pointwise {
     enum { N = 1 + sizeof...(A), SINGLE = 4 };
@@ -128,16 +156,13 @@ template <class F, class R, class... A> struct dl_pointwise {
     }
 
     /* Operands that do not advance are read once. */
-    template <class T> static __device__ void fetch(const dl_walk<N> &w, int k, int32_t off, dl_vector<T, EACH> &p) {
-        if (w.numbers >> k & 1 || !w.stride[0][k]) {
-            T x = w.template load<T>(k, off);
-#pragma unroll
-            for (int j = 0; j < EACH; j++) p.v[j] = x;
-        } else {
-            p = *(const dl_vector<T, EACH> *)(w.ptr[k] + off);
-        }
+    template <class T> static __device__ void fetch(const dl_walk<N> &w, int k, int32_t off, dl_words<T, EACH> &p) {
+        if (w.numbers >> k & 1 || !w.stride[0][k])
+            p.fill(w.template load<T>(k, off));
+        else
+            p.read(w.ptr[k] + off);
     }
-    template <class T> struct packs { dl_vector<T, EACH> p[PACKS]; };
+    template <class T> struct packs { dl_words<T, EACH> p[PACKS]; };
     /* The vectors from i on, a block apart: all are read before one is written. */
     template <size_t... K>
     static __device__ void many(const dl_walk<N> &w, const F &f, uint32_t i, std::index_sequence<K...>,
@@ -154,7 +179,7 @@ template <class F, class R, class... A> struct dl_pointwise {
             if (i + k * BLOCK >= w.n) continue;
             dl_vector<R, EACH> out;
 #pragma unroll
-            for (int j = 0; j < EACH; j++) out.v[j] = dl_down<R>(f(dl_up(in.p[k].v[j])...));
+            for (int j = 0; j < EACH; j++) out.v[j] = dl_down<R>(f(dl_up(in.p[k][j])...));
             *(dl_vector<R, EACH> *)(w.ptr[0] + off[k][0]) = out;
         }
     }

@@ -69,6 +69,10 @@ INFER_RULE(linspace) {
     return made(c, ATTR(c, LINSPACE_DTYPE), dl_default_dtype_get(), 1, &ATTR_I(c, LINSPACE_STEPS), out);
 }
 
+INFER_RULE(logspace) {
+    return made(c, ATTR(c, LOGSPACE_DTYPE), dl_default_dtype_get(), 1, &ATTR_I(c, LOGSPACE_STEPS), out);
+}
+
 INFER_RULE(random) {
     return made(c, ATTR(c, FILL_DTYPE), dl_default_dtype_get(), ATTR(c, FILL_SIZE)->n, ATTR(c, FILL_SIZE)->u.v, out);
 }
