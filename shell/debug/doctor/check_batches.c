@@ -657,8 +657,8 @@ static void tell_passed(dlsh_examination *e) {
         unknown += !r->nrows;
     }
     if (own)
-        snprintf(rest, sizeof rest, "%ld of %ld evaluated samples (line %d) are of the training%s", known, rows, own,
-                 other ? ", beside new ones" : ": whether new ones are told right is not known");
+        snprintf(rest, sizeof rest, "%ld of %ld evaluated samples are equal to training samples (line %d): %s", known,
+                 rows, own, other ? "other lines evaluate new ones" : "no evaluation of new ones alone was seen");
     else if (rows)
         snprintf(rest, sizeof rest, "%ld of %ld evaluated samples (line %d%s) were seen in the training", known, rows,
                  line, lines > 1 ? " and others" : "");

@@ -194,12 +194,16 @@ static dlsh_property divides_by_spread(DLSH_UNUSED void *ctx, const dlsh_step *a
     return divides && dlsh_origin_at(at, at->n->kids[1], is_spread, NULL) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
 }
 
-/* Where the samples were made before they were changed, or else where a code was scaled with the rest of its column. */
-static int line_of_code(const dlsh_examination *e, const dlsh_samples *s, double code) {
+/* Where the samples were made before they were changed, or else where a column was taken that was scaled with a code in
+ * it. *scaled: where it was scaled; 0: it was not. */
+static int line_of_code(const dlsh_examination *e, const dlsh_samples *s, double code, int *scaled) {
     const int line = s->written_line ? s->written_line : line_before_changes(s->file, s->line);
     const dlsh_node *x = code != floor(code) && line == s->line ? dlsh_part_of_data(e, s, DLSH_ROLE_INPUT) : NULL;
     const dlsh_node *by = x ? dlsh_origin(s->file, x, divides_by_spread, NULL) : NULL;
-    return by ? by->span.line : line;
+    const dlsh_node *what = by && by->kids[0]->kind == DLSH_N_BINARY ? by->kids[0]->kids[0] : NULL;
+    const dlsh_node *column = dlsh_defined(s->file, what);
+    *scaled = by ? by->span.line : 0;
+    return column && column->kind == DLSH_N_INDEX ? column->span.line : by ? *scaled : line;
 }
 
 static int find_codes(dlsh_examination *e, const dlsh_samples *s) {
@@ -208,16 +212,19 @@ static int find_codes(dlsh_examination *e, const dlsh_samples *s) {
     for (long c = 0; c < s->width; c++) {
         double code = code_in(s, c, &count);
         if (isnan(code)) continue;
+        int scaled = 0;
         dlsh_finding *f =
-            dlsh_find_at(e, s->file, line_of_code(e, s, code),
+            dlsh_find_at(e, s->file, line_of_code(e, s, code, &scaled),
                          "fill missing values in, as by the column's mean, and tell the net by a column of its own");
         double was = code;
         const char *of = code == floor(code) ? NULL : holder_of_code(e, (double)count / (double)s->n, &was);
         dlsh_cause(f, "column %ld of %s holds %.6g%s%s, which looks like a code for a missing value", c, s->name, was,
                    of ? " of " : "", of ? of : "");
-        dlsh_evidence(f, "%ld of %ld samples have it, far outside of what the others have%s", count, s->n,
-                      code == floor(code) ? ""
-                                          : "; figures that scale the column, as mean and deviation, have it in them");
+        dlsh_evidence(
+            f, "%ld of %ld samples have it, far outside of what the others have%s", count, s->n,
+            code == floor(code) ? ""
+            : scaled ? dlsh_kept(e, "; mean and deviation, by which line %d scales the column, have it in them", scaled)
+                     : "; figures that scale the column, as mean and deviation, have it in them");
         return 1;
     }
     return 0;
@@ -338,8 +345,8 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
                    s->name, low, high);
     } else if (n && !e->bad && s->apart)
         dlsh_unchecked(e,
-                       "%s has other rows than the training was given: it has been set anew since, or is taken along "
-                       "another dimension",
+                       "%s has other rows than the training was given: they are others, as of a test, it has been set "
+                       "anew since, or is taken along another dimension",
                        s->name);
     else if (n && !e->bad)
         dlsh_passed(e, "%s, %ld%s samples: %.3g to %.3g, mean %.3g%s; %s%s", s->name, s->n,

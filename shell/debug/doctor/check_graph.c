@@ -160,7 +160,7 @@ static void look_at_channels(dlsh_examination *e, const dl_journal_row *r, dlsh_
 }
 
 static void look_at_samples(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
-    if (!is_shared(p, n)) return;
+    if (!is_shared(p, n) || dlsh_averages_around(e, n->file, n->line)) return;
     dlsh_finding *f =
         dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), "compute it for each sample: dim=1, or dim=-1");
     dlsh_cause(f, "%s mixes the samples of a batch", dlsh_op_is(n, "square_sum") ? "norm" : n->op);
@@ -190,8 +190,8 @@ static void look_at_weights_of_sum(dlsh_examination *e, dlsh_pass p, const dl_jo
     if (d != summed)
         dlsh_found(e, n->file, n->line, first ? "dim=-1" : "dim=-2",
                    "softmax runs over dimension %d, but the product behind it sums over dimension %d\n"
-                   "weights of a mean add up to 1 over what is summed; here it is %s",
-                   d, summed, d == 0 ? "the samples that share them" : "what they are asked for, as queries");
+                   "weights of a mean add up to 1 over what is summed, as the keys of an attention; these do over %s",
+                   d, summed, d == 0 ? "the samples" : "its queries");
 }
 
 /* Weights of each sample for each other one, by a softmax of [n, n] that is multiplied with the n samples. */

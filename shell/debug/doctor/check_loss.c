@@ -664,9 +664,10 @@ static void tell_sign(dlsh_examination *e) {
                        "the ops of the loss (line %d) leave open whether it has a floor; it went from %.4g to %.4g%s",
                        open->line, dlsh_first_loss(open), open->last, open->low < 0 ? " and has been below 0" : "");
     else if (known)
-        dlsh_passed(e, "by its ops the loss (line %d) %s; it went from %.4g to %.4g", known->line,
+        dlsh_passed(e, "by its ops the loss (line %d) %s; it went from %.4g to %.4g%s", known->line,
                     dlsh_sign_of(p, p.at) > 0 ? "is never below 0 and has a floor" : "has a floor",
-                    dlsh_first_loss(known), known->last);
+                    dlsh_first_loss(known), known->last,
+                    known->last > dlsh_first_loss(known) ? ", which its sign does not explain" : "");
 }
 
 dl_status dlsh_check_loss_sign(dlsh_examination *e) {

@@ -523,6 +523,7 @@ dl_status dlsh_check_modes(dlsh_examination *e) {
     if (is_evaluated(e)) DLSH_TRY(dlsh_look_at_evaluation(e));
     find_plain_dropout(e);
     find_own_dropout(e);
+    dlsh_find_wrong_averages(e);
     if (!e->bad) find_dropout_in_forward(e);
     if (passes) dlsh_passed(e, "%ld places run nets with dropout or batchnorm, each in the mode it needs", passes);
     return DL_OK;

@@ -8,6 +8,7 @@
 #include "debug/doctor/checks.h"
 #include "debug/doctor/passes/passes.h"
 #include "debug/doctor/syntax.h"
+#include "debug/doctor/text/reads.h"
 
 /* ---------------------------------------------------------------- scaled losses */
 
@@ -65,7 +66,9 @@ dl_status dlsh_check_scaling(dlsh_examination *e) {
 /* An average as its own part and that of what is new. */
 typedef struct average {
     double own, other;
+    const dlsh_node *of, *fed; /* what is one, and what is new; NULL: not known */
 } average;
+static const average none = {.own = NAN, .other = NAN};
 
 /* x.data, x.detach() -> x */
 static const dlsh_node *bare(const dlsh_node *n) {
@@ -89,20 +92,21 @@ static double factor_of(const dlsh_examination *e, const char *file, const dlsh_
 
 static average of_sum(const dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *of) {
     const dlsh_node *what[2];
-    average a = {NAN, NAN};
+    average a = none;
     if (n->kind != DLSH_N_BINARY || n->op != DLSH_OP_ADD) return a;
     const double k[2] = {factor_of(e, file, n->kids[0], &what[0]), factor_of(e, file, n->kids[1], &what[1])};
     for (int i = 0; i < 2; i++)
-        if (dlsh_same_text(file, bare(what[i]), bare(of))) a = (average){k[i], k[1 - i]};
+        if (dlsh_same_text(file, bare(what[i]), bare(of))) a = (average){k[i], k[1 - i], of, what[1 - i]};
     return a;
 }
 
 /* a.mul_(d).add_(b, alpha=1 - d), a.mul_(d).add_((1 - d) * b) */
 static average of_chain(const dlsh_examination *e, const char *file, const dlsh_node *n) {
-    const dlsh_node *first = n->kids[0]->kids[0], *alpha = dlsh_argument_of(n, 1, "alpha"), *what;
-    if (!dlsh_is_method(first, "mul_") || first->nkids < 2 || n->nkids < 2) return (average){NAN, NAN};
-    return (average){dlsh_number_of(e, file, first->kids[1]),
-                     alpha ? dlsh_number_of(e, file, alpha) : factor_of(e, file, n->kids[1], &what)};
+    const dlsh_node *first = n->kids[0]->kids[0], *alpha = dlsh_argument_of(n, 1, "alpha");
+    if (!dlsh_is_method(first, "mul_") || first->nkids < 2 || n->nkids < 2) return none;
+    average a = {dlsh_number_of(e, file, first->kids[1]), NAN, first->kids[0]->kids[0], n->kids[1]};
+    a.other = alpha ? dlsh_number_of(e, file, alpha) : factor_of(e, file, n->kids[1], &a.fed);
+    return a;
 }
 
 static average average_of(const dlsh_examination *e, const char *file, const dlsh_node *n) {
@@ -110,10 +114,12 @@ static average average_of(const dlsh_examination *e, const char *file, const dls
         return of_sum(e, file, n->kids[1], n->kids[0]);
     if (dlsh_is_method(n, "copy_") && n->nkids == 2) return of_sum(e, file, n->kids[1], n->kids[0]->kids[0]);
     if (dlsh_is_method(n, "add_")) return of_chain(e, file, n);
-    double k = NAN;
-    if (dlsh_is_method(n, "lerp_") && n->nkids == 3) k = 1 - dlsh_number_of(e, file, n->kids[2]);
-    if (dlsh_is_method(n, "update_parameters")) k = dlsh_number_of(e, file, dlsh_argument_of(n, 1, "decay"));
-    return (average){k, 1 - k};
+    average a = none;
+    if (dlsh_is_method(n, "lerp_") && n->nkids == 3)
+        a = (average){1 - dlsh_number_of(e, file, n->kids[2]), NAN, n->kids[0]->kids[0], n->kids[1]};
+    if (dlsh_is_method(n, "update_parameters")) a.own = dlsh_number_of(e, file, dlsh_argument_of(n, 1, "decay"));
+    a.other = 1 - a.own;
+    return a;
 }
 
 static int is_average(average a) { return fabs(a.own + a.other - 1) < 1e-6; }
@@ -138,6 +144,81 @@ dl_status dlsh_check_average(dlsh_examination *e) {
     }
     if (seen) dlsh_passed(e, "they keep most of what they were");
     return DL_OK;
+}
+
+/* ---------------------------------------------------------------- averages of deviations and of variances */
+
+typedef enum spread { NEITHER, DEVIATION, VARIANCE } spread;
+typedef struct fed {
+    const dlsh_examination *e;
+    spread kind;
+} fed;
+
+/* 0.5 of sqrt(x) and x ** 0.5, 2 of squares; NaN: it is no power. */
+static double power_in(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    if (dlsh_is_call_of(n, "sqrt|rsqrt|sqrt_|rsqrt_")) return 0.5;
+    if (dlsh_is_call_of(n, "square|square_")) return 2;
+    const int binary = n->kind == DLSH_N_BINARY && n->op == DLSH_OP_POW;
+    if (!binary && !(dlsh_is_call_of(n, "pow") && n->nkids > 1)) return NAN;
+    return fabs(dlsh_number_of(e, file, n->kids[n->nkids - 1]));
+}
+
+/* The last thing that was done to what is fed to an average: was a deviation or a variance made of it? */
+static dlsh_property is_fed(void *ctx, const dlsh_step *at) {
+    fed *f = ctx;
+    const double power = power_in(f->e, at->file, at->n);
+    if ((at->n->kind == DLSH_N_FIELD && !strcmp(at->n->text, "grad")) || dlsh_gives_gradients(at->n))
+        return DLSH_HAS_FIRST;
+    f->kind = dlsh_is_call_of(at->n, "std|std_mean") || power == 0.5 ? DEVIATION
+              : dlsh_is_call_of(at->n, "var|var_mean") || power == 2 ? VARIANCE
+                                                                     : NEITHER;
+    return f->kind ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+static int holds(const char *file, const dlsh_node *n, const dlsh_node *what) {
+    DLSH_EACH_BELOW (t, n)
+        if (dlsh_same_text(file, t.n, what)) return 1;
+    return 0;
+}
+
+/* Where the text takes the root of something, or divides by it as it is; NULL: nowhere. */
+static const dlsh_node *use_of(const dlsh_examination *e, const char *file, const dlsh_node *of, int root) {
+    DLSH_EACH_BELOW (t, dlsh_text_root(file)) {
+        const int divides = t.n->kind == DLSH_N_BINARY && t.n->op == DLSH_OP_DIV;
+        if (root ? power_in(e, file, t.n) == 0.5 && holds(file, t.n, of) : divides && holds(file, t.n->kids[1], of))
+            return t.n;
+    }
+    return NULL;
+}
+
+/* var = 0.9 * var + 0.1 * x.std(), of which sqrt(var) is taken; std = 0.9 * std + 0.1 * x.var(), which divides as it
+ * is. */
+void dlsh_find_wrong_averages(dlsh_examination *e) {
+    DLSH_EACH_NODE (t) {
+        const int named = t.n->kind == DLSH_N_ASSIGN && !t.n->op && t.n->nkids == 2;
+        const average a = named ? of_sum(e, t.file, t.n->kids[1], t.n->kids[0]) : average_of(e, t.file, t.n);
+        fed f = {e, NEITHER};
+        if (!is_average(a) || !a.fed || !dlsh_origin(t.file, a.fed, is_fed, &f) || !f.kind) continue;
+        const dlsh_node *root = use_of(e, t.file, a.of, 1);
+        const dlsh_node *use = f.kind == DEVIATION ? root : root ? NULL : use_of(e, t.file, a.of, 0);
+        if (!use) continue;
+        dlsh_found(e, t.file, t.n->span.line,
+                   root ? "feed it with the variance, x.var(dim=0)" : "divide by the root, sqrt(average + eps)",
+                   "a running average of %s is used as one of %s: what divides is no deviation of the data\n"
+                   "this line feeds it with a %s; line %d %s",
+                   root ? "deviations" : "variances", root ? "variances" : "deviations",
+                   root ? "deviation" : "variance", use->span.line,
+                   root ? "takes the root of it" : "divides by it as it is");
+    }
+}
+
+/* Does the function around a line keep averages of what is there and what is new, as batch norm written by hand? */
+int dlsh_averages_around(const dlsh_examination *e, const char *file, int line) {
+    const dlsh_node *around[DLSH_AROUND], *root = dlsh_text_root(file);
+    const int depth = root ? dlsh_functions_around(root, dlsh_place_of_line(file, line), around) : 0;
+    DLSH_EACH_BELOW (t, depth ? around[depth - 1] : NULL)
+        if (is_average(average_of(e, file, t.n))) return 1;
+    return 0;
 }
 
 /* ---------------------------------------------------------------- hooks of gradients */

@@ -246,7 +246,8 @@ dl_status dlsh_check_symmetry(dlsh_examination *e) {
         nodes += p.n;
     }
     if (weights)
-        dlsh_passed(e, "of %ld weights none has units that are all alike, and none is the copy of another one",
+        dlsh_passed(e,
+                    "of %ld weights looked at none has units that are all alike, and none is the copy of another one",
                     weights);
     else if (nodes)
         dlsh_unchecked(e, "no op with a weight of several units was seen");
@@ -442,7 +443,8 @@ static void look_at_unit(dlsh_examination *e, const dl_journal_row *r, const dl_
                    what);
         dlsh_evidence(f, "%s%s", since, enough ? "; the others are enough, the loss has fallen by more than half" : "");
     } else {
-        dlsh_cause(f, "%s is saturated: its slope is %.2g of the steepest on average", what, fmax(mean_slope(n), 0));
+        dlsh_cause(f, "%s is saturated: its results lie near its limits, where its slope is %.2g%% of the steepest",
+                   what, 100 * fmax(mean_slope(n), 0));
         dlsh_evidence(f, "its results have mean %.3g and deviation %.3g, %s", n->out.mean, n->out.std, since);
     }
 }

@@ -527,6 +527,15 @@ static const dl_journal_row *clip_of(const dlsh_examination *e, const dl_optimiz
     return found;
 }
 
+int dlsh_are_wild(dlsh_examination *e, const dl_journal_row *r) {
+    const int wild = !(r->ratio[0] > 0 && r->ratio[1] > 0 && fmax(r->ratio[0], r->ratio[1]) < 1);
+    if (wild)
+        dlsh_unchecked(e,
+                       "updates of %.2g of the size of the weights at first and %.2g at last tell nothing of the rate",
+                       r->ratio[0], r->ratio[1]);
+    return wild;
+}
+
 static void examine(dlsh_examination *e, const dl_journal_row *r, dl_optimizer *o) {
     steps s = {.row = r, .o = o, .t = trainer_of(e, o)};
     s.rate = s.t ? rate_set_for(e, o) : last_row(e, DL_DID_RATE, o);
@@ -537,11 +546,8 @@ static void examine(dlsh_examination *e, const dl_journal_row *r, dl_optimizer *
     for (size_t i = 0; i < DLSH_COUNT(causes); i++)
         if (causes[i](e, &s)) return;
     const double first = r->ratio[0], last = r->ratio[1];
-    if (!(first > 0 && last > 0 && fmax(first, last) < 1))
-        dlsh_unchecked(e,
-                       "updates of %.2g of the size of the weights at first and %.2g at last tell nothing of the rate",
-                       first, last);
-    else if (r->ratio[3] >= 2e-4 || dlsh_settled_lower(s.pass, 0.5)) {
+    if (dlsh_are_wild(e, r)) return;
+    if (r->ratio[3] >= 2e-4 || dlsh_settled_lower(s.pass, 0.5)) {
         const double now = r->high > 0 ? r->ratio[3] * r->last / r->high : last; /* looked at by ever fewer passes */
         if (now < 0.1 * last)
             dlsh_passed(e,

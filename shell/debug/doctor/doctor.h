@@ -203,6 +203,9 @@ long dlsh_samples_added(const dl_journal_row *pass);
 /* The number of samples that the loss of a pass is the mean of; 0: it is none (check_loss.c). */
 double dlsh_samples_averaged(dlsh_pass p);
 
+/* Are the updates of steps larger than weights, none, or not finite, so that they tell nothing? Then it says so. */
+int dlsh_are_wild(dlsh_examination *e, const dl_journal_row *step);
+
 /* ---- modes (check_modes.c) */
 /* Did a backward pass go through nodes of that line, or begin at it, as in a trainer, or at what was computed there? */
 int dlsh_is_trained(const dlsh_examination *e, const dl_journal_row *at);

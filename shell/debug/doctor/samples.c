@@ -418,12 +418,13 @@ static void find_written(dlsh_examination *e, const dl_journal_row *pass, const 
             continue; /* it is made anew in the loop, and written as it is made */
         if (pass && is_as_passed(e, t)) continue;
         const dlsh_node *alias = alias_of_written(writer.file, writer.line);
-        dlsh_found(e, writer.file, alias ? alias->span.line : writer.line,
-                   alias ? "a copy of its own, clone(); a second name shares the memory"
-                         : "compute a new tensor: x = x / 255, once, or xb = xb + noise",
-                   "the data in %s are written in place, again and again: they are not what they were\n"
-                   "%ld writes, the last at line %d; views such as x[a:b] share the memory",
-                   all[i].base, dl_tensor_version(t), writer.line);
+        dlsh_found(
+            e, writer.file, alias ? alias->span.line : writer.line,
+            alias ? "a copy of its own, clone(); a second name shares the memory"
+                  : "a new tensor in place of the write, xb = xb + noise; what is done once stands before the loop",
+            "the data in %s are written in place, again and again: they are not what they were\n"
+            "%ld writes, the last at line %d; views such as x[a:b] share the memory",
+            all[i].base, dl_tensor_version(t), writer.line);
     }
 }
 

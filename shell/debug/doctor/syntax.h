@@ -73,3 +73,7 @@ int dlsh_same_text(const char *file, const dlsh_node *a, const dlsh_node *b);
 /* Does a line of a text take an average of what is there and what is new, as of weights or of a batch's figures? file
  * NULL: any line of any text. (check_text.c) */
 int dlsh_keeps_average(const dlsh_examination *e, const char *file, int line);
+/* ... the function around that line? */
+int dlsh_averages_around(const dlsh_examination *e, const char *file, int line);
+/* Running averages of deviations that are used as variances, or the other way round. */
+void dlsh_find_wrong_averages(dlsh_examination *e);

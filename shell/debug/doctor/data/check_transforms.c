@@ -136,6 +136,12 @@ static const dl_dataset *sided_data(const dlsh_examination *e, const char **by) 
     return NULL;
 }
 
+static const char *turned_digits(const char *turn) {
+    return strstr(turn, "rot")    ? "6 turned is 9"
+           : strstr(turn, "flip") ? "a mirrored 2 is no digit"
+                                  : "6 turned is 9, a mirrored 2 is no digit";
+}
+
 static void find_turned_by_hand(dlsh_examination *e) {
     const char *by = "";
     turned_by t = {.e = e};
@@ -143,8 +149,8 @@ static void find_turned_by_hand(dlsh_examination *e) {
     if (!d || !dlsh_each_within(see_turn, &t)) return;
     dlsh_found(e, t.file, t.line, "crop and small rotations keep the class; leave this one out",
                "%s turns samples of one class into another class, or into none\n"
-               "pictures of %s (%s) have a left and a right: 6 turned is 9, a mirrored 2 is not a digit",
-               t.name, dl_dataset_name(d), by);
+               "pictures of %s (%s) have a left and a right: %s",
+               t.name, dl_dataset_name(d), by, turned_digits(t.name));
 }
 
 /* ---------------------------------------------------------------- the check */
@@ -176,8 +182,8 @@ dl_status dlsh_check_transforms(dlsh_examination *e) {
     if (!f) return DL_OK;
     dlsh_cause(f, "the transform %s turns samples of one class into another class, or into none", turn);
     if (named)
-        dlsh_evidence(f, "pictures of %s (%s) have a left and a right: 6 turned is 9, a mirrored 2 is not a digit",
-                      dl_dataset_name(d), by);
+        dlsh_evidence(f, "pictures of %s (%s) have a left and a right: %s", dl_dataset_name(d), by,
+                      turned_digits(turn));
     else
         dlsh_evidence(f, "%.0f%% of the samples of class %d then lie as near to class %d as to their own before",
                       100 * share, from, to);

@@ -224,8 +224,8 @@ static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
                  e, loss->file, loss->line,
                  "scores of about -1 to 1 at first: init=\"zeros\" for the last layer, or a norm layer before it");
     if (!f) return;
-    const int mended = by ? tied && r->first < 4 * expected : dlsh_settled_lower(r, 0.8);
-    if (mended && r->last < 0.5 * expected) dlsh_only_note(e, f); /* steps mended it */
+    const int mended = by ? tied && r->first < 4 * expected : dlsh_settled_lower(r, 1 - 0.6 * expected / r->first);
+    if (mended && r->last < 0.6 * expected) dlsh_only_note(e, f); /* steps mended it */
     dlsh_cause(f, "the initial loss is %.4g where a net that knows nothing has %.4g", r->first, expected);
     if (by)
         dlsh_evidence(f,

@@ -67,7 +67,8 @@ dl_status dlsh_check_nonfinite(dlsh_examination *e) {
                *event.reason ? ": " : "", event.reason);
     char made[80] = "";
     if (from) snprintf(made, sizeof made, " (line %d) of what %.20s gives here", event.line, from->kids[0]->text);
-    dlsh_evidence(f, "%ld of %ld elements%s, after %ld steps of optimizers; why nan tells more", event.count,
-                  event.numel, made, event.updates);
+    const int stepped = dlsh_row_behind(e, DL_DID_STEP, NULL) != NULL; /* by an optimizer */
+    dlsh_evidence(f, "%ld of %ld elements%s%s; why nan tells more", event.count, event.numel, made,
+                  stepped || event.updates ? dlsh_kept(e, ", after %ld steps of optimizers", event.updates) : "");
     return DL_OK;
 }

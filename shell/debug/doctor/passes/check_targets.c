@@ -372,6 +372,7 @@ dl_status dlsh_check_targets(dlsh_examination *e) {
         for (long k = 0; k < p.n; k++) look_at_several(e, r, p, &p.at[k]);
         look_at_same_net(e, r, p);
         find_same_rows(e, r, p);
+        dlsh_find_shared_target(e, p);
         seen++;
     }
     if (seen)

@@ -119,14 +119,16 @@ int dlsh_find_variance_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_p
         const dl_journal_node *v = exponent_of(p, x, &sign), *product = v ? weighed_error(p, x) : NULL;
         const dl_journal_node *sum = product && sign_in_root(p, product) > 0 ? goes_in(p, v, sign) : NULL;
         if (!sum) continue;
-        dlsh_found(e, x->file, sign > 0 ? x->line : sum->line,
-                   sign > 0 ? "exp(-log_var) weighs the error, log_var is added"
-                            : "log_var is added, + 0.5 * log_var, where exp(-log_var) weighs the error",
-                   "the logarithm of the variance goes into both parts of the loss with the same sign: nothing "
-                   "holds it, and the loss falls without end\n"
-                   "exp of it multiplies the error, and line %d %s: both become smaller with it, whatever the "
-                   "error is; the loss went from %.4g to %.4g",
-                   sum->line, sign > 0 ? "adds it" : "takes it away", r->first, r->last);
+        dlsh_found(
+            e, x->file, sign > 0 ? x->line : sum->line,
+            sign > 0 ? "exp(-log_var) weighs the error, log_var is added"
+                     : "log_var is added, + 0.5 * log_var, where exp(-log_var) weighs the error",
+            "the logarithm of the variance goes into both parts of the loss with the same sign: nothing "
+            "holds it, and the loss falls without end\n"
+            "%s multiplies the error, and line %d %s: both become smaller as log_var %s, whatever the error is; the "
+            "loss went from %.4g to %.4g",
+            sign > 0 ? "exp(log_var)" : "exp(-log_var)", sum->line, sign > 0 ? "adds log_var" : "takes log_var away",
+            sign > 0 ? "falls" : "grows", r->first, r->last);
         return 1;
     }
     return dlsh_find_jacobian_sign(e, r, p);

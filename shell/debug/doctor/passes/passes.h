@@ -65,6 +65,8 @@ int dlsh_find_renewed_parameter(dlsh_examination *e, const dl_optimizer *o, long
 void dlsh_find_heavy_penalty(dlsh_examination *e, const dl_journal_row *r);
 /* Targets that the results of a node cannot come near, as negative ones behind relu (limits.c). */
 void dlsh_find_out_of_reach(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n);
+/* Two results that are compared with one target, while their own one is read by no loss (shared_target.c). */
+void dlsh_find_shared_target(dlsh_examination *e, dlsh_pass p);
 /* A net that was trained before and is trained by the loss of which it gives the targets (teacher.c). */
 void dlsh_find_changed_teacher(dlsh_examination *e);
 /* Codes that a choice gives and through which the input's gradient does not come back (codes.c). */

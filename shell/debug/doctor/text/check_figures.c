@@ -381,5 +381,6 @@ dl_status dlsh_check_figures(dlsh_examination *e) {
     if (!dlsh_row_next(e, DL_DID_BACKWARD, &i)) return DL_OK;
     DLSH_EACH_NODE (t) see(e, t.file, t.n, t.within, t.depth);
     dlsh_find_wrong_counts(e);
+    dlsh_find_mixed_scales(e);
     return DL_OK;
 }
