@@ -4,6 +4,7 @@
 #include "debug/doctor/passes/passes.h"
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"
+#include "debug/doctor/text/reads.h"
 #include "debug/doctor/texts.h"
 
 /* Two things that are compared, out and y of mse_loss(out, y), out - y, out == y. */
@@ -17,10 +18,12 @@ typedef struct shared {
     int line[2];
 } shared;
 
-static pair pair_of(const dlsh_node *n) {
+static pair pair_of(const char *file, const dlsh_node *n) {
     const int difference =
         n->kind == DLSH_N_BINARY && (n->op == DLSH_OP_SUB || n->op == DLSH_OP_EQ || n->op == DLSH_OP_NE);
-    const int call = n->kind == DLSH_N_CALL && n->nkids > 2 && n->kids[2]->kind != DLSH_N_KWARG;
+    const int call =
+        n->kind == DLSH_N_CALL && n->nkids > 2 && n->kids[2]->kind != DLSH_N_KWARG &&
+        (dlsh_speaks_of(n->kids[0]->text, "loss|entropy|score|accura|error") || dlsh_function_called(file, n));
     return difference ? (pair){n, {n->kids[0], n->kids[1]}} : call ? (pair){n, {n->kids[1], n->kids[2]}} : (pair){0};
 }
 
@@ -51,9 +54,10 @@ static int is_result(const char *file, const dlsh_node *a, const dlsh_node *b) {
 static int find_pairs(const dl_journal_node *a, const dl_journal_node *b, shared *s) {
     *s = (shared){.file = a->file, .line = {a->line, b->line}};
     DLSH_EACH_BELOW_IF (t, dlsh_text_root(a->file), t.n->span.line <= a->line) {
-        const pair p = t.n->span.line == a->line ? pair_of(t.n) : (pair){0};
+        const pair p = t.n->span.line == a->line ? pair_of(a->file, t.n) : (pair){0};
         DLSH_EACH_BELOW (u, p.at ? dlsh_text_root(a->file) : NULL) {
-            const pair q = u.n->span.line == b->line && u.n->span.start > p.at->span.start ? pair_of(u.n) : (pair){0};
+            const pair q =
+                u.n->span.line == b->line && u.n->span.start > p.at->span.start ? pair_of(a->file, u.n) : (pair){0};
             for (int k = 0; q.at && k < 2; k++) {
                 const dlsh_node *y = p.side[k];
                 if (!is_value(y) || !dlsh_same_text(s->file, y, q.side[k]) || is_alike(s->file, p.side[!k], q.side[!k]))
@@ -69,7 +73,7 @@ static int find_pairs(const dl_journal_node *a, const dl_journal_node *b, shared
 /* What else a result is compared with, elsewhere, which no net gives; NULL: nothing. */
 static const dlsh_node *compared_with(const dlsh_examination *e, const shared *s, const dlsh_node *result) {
     DLSH_EACH_BELOW (t, dlsh_text_root(s->file)) {
-        const pair p = pair_of(t.n);
+        const pair p = pair_of(s->file, t.n);
         for (int k = 0; p.at && p.at->span.line != s->line[0] && p.at->span.line != s->line[1] && k < 2; k++)
             if (is_value(whole(p.side[k])) && is_value(whole(p.side[!k])) && is_result(s->file, p.side[k], result) &&
                 !dlsh_uses_net(e, s->file, p.side[!k]))
