@@ -2,6 +2,7 @@
  * gradients come from the same made of other ops: for each place and direction there are taps, a pixel and its weight;
  * the result is the sum over all combinations of taps. */
 #include "ops/compose/compose.h"
+#include "core/device/device.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/binary.h"
 #include "dlcore/compare.h"
@@ -161,10 +162,14 @@ static dl_tensor *wide(dl_pool *p, dl_tensor *t) {
     return DL_BIT(t->dtype) & DL_HALVES ? K(dl_to_dtype(t, DL_F32)) : t;
 }
 
+/* Kernels that take 16 bits compute in f32. */
+static bool has_kernel(const dl_call *c) { return dl_device_supports(dl_op_row(dl_id_grid_read), c->in, 2, NULL); }
+
 POOLED_RULE(grid_sample) {
     DL_TRY(check_grid(c));
     const bool corners = ATTR(c, GRID_SAMPLE_ALIGN_CORNERS)->given && ATTR_I(c, GRID_SAMPLE_ALIGN_CORNERS);
-    dl_tensor *x = wide(p, c->in[0]), *grid = wide(p, c->in[1]);
+    const bool as_they_are = has_kernel(c);
+    dl_tensor *x = as_they_are ? c->in[0] : wide(p, c->in[0]), *grid = as_they_are ? c->in[1] : wide(p, c->in[1]);
     dl_tensor *y =
         x && grid ? K(dl_grid_read(x, grid, ATTR_S(c, GRID_SAMPLE_MODE), ATTR_S(c, GRID_SAMPLE_PADDING_MODE), corners))
                   : NULL;
@@ -205,7 +210,9 @@ static dl_tensor *by_parts(dl_back *b, dl_tensor *x, dl_tensor *grid) {
 
 static dl_tensor *objective(dl_back *b, dl_tensor **in, void *arg) {
     (void)arg;
-    dl_tensor *y = T(by_parts(b, in[DL_IN_GRID_READ_INPUT], in[DL_IN_GRID_READ_GRID]));
+    POOL;
+    dl_tensor *x = wide(p, in[DL_IN_GRID_READ_INPUT]), *grid = wide(p, in[DL_IN_GRID_READ_GRID]);
+    dl_tensor *y = x && grid ? T(by_parts(b, x, grid)) : NULL;
     return y ? dl_plus_product(b, NULL, y, G0) : NULL;
 }
 GRAD_RULE(grid_read) { return dl_grad_by_rerun(b, objective, NULL); }
