@@ -3,7 +3,9 @@
  * pieces of long reductions are grouped, so that threads can share them. */
 #include "core/scope.h"
 #include "core/widening.h"
+#include "cpu/kernels/pointwise/row_sum.h"
 #include "cpu/kernels/reduce.h"
+#include "ops/compose/rows/row_sum.h"
 #include "ops/infer.h"
 #include "ops/rules/reduce.h"
 
@@ -390,7 +392,9 @@ static dl_status run(dl_call *c, dl_reduce_id id) {
     static dl_status plain_##name(dl_call *c) { return run(c, id); }                                                   \
     KERNEL(name, plain_##name, set)
 
-SIMPLE(sum, DL_R_SUM, DL_ANY)
+static dl_status plain_sum(dl_call *c) { return run(c, DL_R_SUM); }
+static dl_status run_sum(dl_call *c) { return c->nin > 1 ? dl_cpu_row_sum(c) : dl_cpu_results_via_f32(c, plain_sum); }
+const dl_kernel dl_cpu_sum = {.run = run_sum, .dtypes = DL_ANY, .flags = DL_K_WIDE | DL_K_SUMS_ROWS};
 SIMPLE(prod, DL_R_PROD, DL_ANY)
 SIMPLE(amax, DL_R_MAX, DL_ANY)
 SIMPLE(amin, DL_R_MIN, DL_ANY)

@@ -5,6 +5,7 @@
 
 #include "core/interrupt.h"
 #include "core/memory/memory.h"
+#include "cpu/kernels/pointwise/row_sum.h"
 #include "cpu/runtime/control.h"
 #include "ops/rules/norm.h"
 
@@ -64,7 +65,9 @@ static dl_layout prefers_layout(int index, const dl_call *c) {
 }
 
 /* The other rows run as the calls that they join. */
-static bool supports(int index, const dl_call *c) { return (void)index, c->op == dl_op_row(dl_id_norm_groups); }
+static bool supports(int index, const dl_call *c) {
+    return (void)index, c->op == dl_op_row(dl_id_norm_groups) || dl_cpu_sums_row(c);
+}
 
 const dl_backend dl_cpu_backend = {.name = "cpu",
                                    .count = 1,

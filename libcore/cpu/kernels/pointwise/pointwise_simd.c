@@ -408,6 +408,14 @@ static void NAME(any_pow)(long n, char **p, const long *s, void *arg) {
         NAME(by_blocks)(NAME(pow), 2, sizeof(T), n, p, s, arg);
 }
 
+/* Sizes of differences, and powers of them by the loops above. */
+LOOP2(difference_size, T, (p, shift), a, b, ABS(a - b + shift))
+static void NAME(any_difference_power)(long n, char **p, const long *s, void *arg) {
+    T exponent = (T)((const dl_pointwise_arg *)arg)->number[0].f;
+    NAME(difference_size)(n, (char *[]){p[0], p[1], p[2]}, s, arg);
+    if (exponent != 1) NAME(any_pow)(n, (char *[]){p[0], p[0], (char *)&exponent}, (long[]){s[0], s[0], 0}, arg);
+}
+
 /* The frequent order of polygamma, the slope of digamma, has a loop without branches. */
 LOOP(psi_slope, T, (), (x), NAME(psi_1)(x))
 static void NAME(any_polygamma)(long n, char **p, const long *s, void *arg) {
@@ -489,6 +497,7 @@ static const struct dl_pointwise_table NAME(loops) = {
             [DL_FORMULA_pow] = NAME(any_pow),
             [DL_FORMULA_hypot] = NAME(any_hypot),
             [DL_FORMULA_polygamma] = NAME(any_polygamma),
+            [DL_FORMULA_difference_power] = NAME(any_difference_power),
 #define FUNCTION_OF(name, numbers, ...) ENTRY(name, name##_or_far, __VA_ARGS__)
 #define FUNCTION2_OF FUNCTION_OF
 #define FAR ALL
