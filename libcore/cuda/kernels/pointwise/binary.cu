@@ -95,12 +95,11 @@ static const double quick[POWERS] = {2, 3, 0.5, -1, -2, -0.5};
 template <class T> struct quick_f {
     int which;
     __device__ T operator()(T a) const {
-        T x = T(1) / a;
         switch (which) {
         case SQUARE: return a * a;
         case CUBE: return a * a * a;
-        case INVERSE: return x;
-        case INVERSE_SQUARE: return x * x;
+        case INVERSE: return T(1) / a;
+        case INVERSE_SQUARE: return (T(1) / a) * (T(1) / a);
         case ROOT: return a == -(T)INFINITY ? (T)INFINITY : sqrt(a + T(0));
         default: return a == -(T)INFINITY ? T(0) : T(1) / sqrt(a + T(0));
         }
