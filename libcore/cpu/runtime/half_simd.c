@@ -1,6 +1,7 @@
 /* Conversion of 16-bit floats from and to f32, over contiguous memory, and sums of their products. */
 #include "cpu/runtime/half.h"
 #include "core/dtype.h"
+#include "cpu/runtime/vec.h"
 
 #include <string.h>
 #ifdef __F16C__
@@ -84,22 +85,30 @@ long DL_SIMD_NAME(dl_bf16_odd)(long n, const unsigned short *x) {
     return odd;
 }
 
-/* ---- products: 32 numbers become two vectors, those of both operands in the same order */
+/* ---- products: 32 numbers become two vectors of 64 bytes in parts, those of both operands in the same order */
 
-typedef float lanes __attribute__((vector_size(64)));
-typedef unsigned words __attribute__((vector_size(64)));
-enum { LANES = 16, PAIR = 2 * LANES };
+typedef unsigned words __attribute__((vector_size(DL_PART)));
+enum { LANES = DL_LANES_f32, PAIR = 2 * LANES };
+typedef dl_pf lanes[DL_PARTS];
 
 static inline void bf16_lanes(const unsigned short *x, lanes to[2]) {
-    words w;
-    memcpy(&w, x, sizeof w);
-    const words low = w << 16, high = w & 0xffff0000u; /* every other one */
-    memcpy(&to[0], &low, sizeof low), memcpy(&to[1], &high, sizeof high);
+    for (int k = 0; k < DL_PARTS; k++) {
+        words w;
+        memcpy(&w, x + k * (PAIR / DL_PARTS), sizeof w);
+        to[0][k] = (dl_pf)(w << 16), to[1][k] = (dl_pf)(w & 0xffff0000u); /* every other one */
+    }
 }
 
 static inline void f16_lanes(const unsigned short *x, lanes to[2]) {
+#ifdef __F16C__
+    for (int k = 0; k < 2 * DL_PARTS; k++) {
 #ifdef __AVX512F__
-    for (int k = 0; k < 2; k++) to[k] = (lanes)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(x + k * LANES)));
+        to[k / DL_PARTS][k % DL_PARTS] = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(x + k * LANES)));
+#else
+        to[k / DL_PARTS][k % DL_PARTS] =
+            _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(x + k * (LANES / DL_PARTS))));
+#endif
+    }
 #else
     float wide[PAIR];
     DL_SIMD_NAME(dl_f16_up)(PAIR, x, wide);
@@ -108,29 +117,31 @@ static inline void f16_lanes(const unsigned short *x, lanes to[2]) {
 }
 
 /* Four sums, so that an addition need not wait for the one before. */
+#define ADD(t, h, x, y)                                                                                                \
+    do {                                                                                                               \
+        t##_lanes(x, a), t##_lanes(y, b);                                                                              \
+        for (int k = 0; k < DL_PARTS; k++) sum[h][k] += a[0][k] * b[0][k], sum[h + 1][k] += a[1][k] * b[1][k];         \
+    } while (0)
 #define DOT(t)                                                                                                         \
     float DL_SIMD_NAME(dl_##t##_dot)(long n, const unsigned short *x, const unsigned short *y) {                       \
         lanes sum[4] = {0}, a[2], b[2];                                                                                \
-        float part[LANES];                                                                                             \
+        float part[4][LANES];                                                                                          \
         long i = 0;                                                                                                    \
         for (; i + 2 * PAIR <= n; i += 2 * PAIR) {                                                                     \
-            t##_lanes(x + i, a), t##_lanes(y + i, b);                                                                  \
-            sum[0] += a[0] * b[0], sum[1] += a[1] * b[1];                                                              \
-            t##_lanes(x + i + PAIR, a), t##_lanes(y + i + PAIR, b);                                                    \
-            sum[2] += a[0] * b[0], sum[3] += a[1] * b[1];                                                              \
+            ADD(t, 0, x + i, y + i);                                                                                   \
+            ADD(t, 2, x + i + PAIR, y + i + PAIR);                                                                     \
         }                                                                                                              \
         for (; i < n; i += PAIR) {                                                                                     \
             unsigned short rest[2][PAIR] = {0};                                                                        \
             const size_t bytes = (size_t)(n - i < PAIR ? n - i : PAIR) * sizeof **rest;                                \
             memcpy(rest[0], x + i, bytes), memcpy(rest[1], y + i, bytes);                                              \
-            t##_lanes(rest[0], a), t##_lanes(rest[1], b);                                                              \
-            sum[0] += a[0] * b[0], sum[1] += a[1] * b[1];                                                              \
+            ADD(t, 0, rest[0], rest[1]);                                                                               \
         }                                                                                                              \
-        sum[0] = (sum[0] + sum[1]) + (sum[2] + sum[3]);                                                                \
         memcpy(part, sum, sizeof part);                                                                                \
+        for (int k = 0; k < LANES; k++) part[0][k] = (part[0][k] + part[1][k]) + (part[2][k] + part[3][k]);            \
         for (int w = LANES / 2; w; w /= 2)                                                                             \
-            for (int k = 0; k < w; k++) part[k] += part[k + w];                                                        \
-        return part[0];                                                                                                \
+            for (int k = 0; k < w; k++) part[0][k] += part[0][k + w];                                                  \
+        return part[0][0];                                                                                             \
     }
 DOT(f16)
 DOT(bf16)
