@@ -295,6 +295,22 @@ static void infinities_are_seen(void **state) {
         }
 }
 
+/* Both of all elements, which one pass over pieces finds, are what each is alone. */
+static void both_extremes(void **state) {
+    (void)state;
+    static const dl_dtype all[] = {DL_BF16, DL_F16, DL_F32, DL_F64, DL_I32, DL_I64, DL_U8};
+    for (int k = 0; k < 7 * 2; k++) {
+        dl_tensor *d = drawn(3, 2, SHAPE(3, 5001), DL_F64), *by = must(dl_scalar_f(50)), *wide = must(dl_mul(d, by));
+        dl_tensor *x = must(dl_to(wide, all[k / 2])), *most = NULL;
+        if (k % 2 && k < 8) dl_store_f64((char *)dl_data(x) + 9000 * dl_dtype_size(all[k / 2]), all[k / 2], NAN);
+        dl_tensor *least = must(dl_extremes(x, NULL, 0, 0, &most)),
+                  *want[2] = {must(dl_amin(x, NULL, 0, 0)), must(dl_amax(x, NULL, 0, 0))};
+        compare(least, want[0], 0, "least"), compare(most, want[1], 0, "most");
+        dl_unref(d), dl_unref(by), dl_unref(wide), dl_unref(x), dl_unref(most), dl_unref(least);
+        dl_unref(want[0]), dl_unref(want[1]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(rows_by_index),
                                        cmocka_unit_test(planes_by_index),
@@ -303,6 +319,7 @@ int main(void) {
                                        cmocka_unit_test(losses_by_labels),
                                        cmocka_unit_test(softmaxes),
                                        cmocka_unit_test(norms),
+                                       cmocka_unit_test(both_extremes),
                                        cmocka_unit_test(infinities_are_seen)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -401,9 +401,46 @@ SIMPLE(amin, DL_R_MIN, DL_ANY)
 SIMPLE(any, DL_R_ANY, DL_ANY)
 SIMPLE(all, DL_R_ALL, DL_ANY)
 
+/* Of all elements, in pieces that the second reduction finds in the cache, those of 16 bits converted. */
+typedef struct extremes {
+    const dl_reducer *r[2];
+    const char *x;
+    dl_dtype half;
+    long n, esize, size, pieces; /* size: of an element that is compared */
+    char *part;                  /* the smallest of pieces, and the largest */
+} extremes;
+
+static void extremes_of_piece(void *arg, long i) {
+    const extremes *e = arg;
+    _Alignas(64) float wide[HALF_ROW];
+    const long from = i * HALF_ROW, n = e->n - from < HALF_ROW ? e->n - from : HALF_ROW;
+    const char *x = e->x + from * e->esize;
+    if (e->half != DL_F32) dl_cpu_half_to_f32(n, x, e->half, wide), x = (char *)wide;
+    for (int k = 0; k < 2; k++) e->r[k]->row(n, x, e->size, NULL, e->part + (k * e->pieces + i) * e->size);
+}
+
+static dl_status all_extremes(const dl_call *c) {
+    const dl_tensor *x = c->in[0];
+    const bool half = DL_BIT(x->dtype) & DL_HALVES;
+    const dl_dtype t = half ? DL_F32 : x->dtype;
+    extremes e = {.x = dl_ptr(x), .half = half ? x->dtype : DL_F32, .n = x->numel, .size = dl_dtype_size(t)};
+    e.esize = (long)dl_esize(x), e.pieces = (e.n + HALF_ROW - 1) / HALF_ROW;
+    for (int k = 0; k < 2; k++) e.r[k] = &DL_SIMD_PICK(dl_reducer_table)[k ? DL_R_MAX : DL_R_MIN][t];
+    const size_t bytes = (size_t)(2 * e.pieces * e.size);
+    if (!(e.part = dl_host_alloc(bytes))) return dl_failed();
+    dl_cpu_for(e.pieces, dl_cpu_threads(e.n), extremes_of_piece, &e);
+    for (int k = 0; k < 2; k++) {
+        double acc;
+        e.r[k]->row(e.pieces, e.part + k * e.pieces * e.size, e.size, NULL, &acc);
+        e.r[k]->store(1, &acc, dl_ptr(c->out[k]), e.r[k]->result);
+    }
+    return dl_host_free(e.part, bytes), DL_OK;
+}
+
 static dl_status plain_extremes(dl_call *c) {
     unsigned mask;
     DL_TRY(dl_reduced_dims(c->op, c->attr, c->in[0]->ndim, &mask));
+    if (c->out[0]->numel == 1 && c->in[0]->numel && dl_is_contiguous(c->in[0])) return all_extremes(c);
     DL_TRY(dl_cpu_reduce(DL_R_MIN, c->in[0], mask, NULL, dl_ptr(c->out[0])));
     return dl_cpu_reduce(DL_R_MAX, c->in[0], mask, NULL, dl_ptr(c->out[1]));
 }
