@@ -490,18 +490,32 @@ static void look_at_own_targets(dlsh_examination *e, const dl_journal_row *r) {
 
 /* ---------------------------------------------------------------- states and names */
 
-/* S = m.state_dict(), which holds the weights themselves, loaded into m. */
-static int is_of_itself(const dlsh_examination *e, const char *file, const dlsh_node *made, const dl_module *m) {
-    if (!dlsh_is_method(made, "state_dict") && !dlsh_is_method(made, "state")) return 0;
-    return dlsh_object_of(e, file, made->kids[0]->kids[0], &dlsh_net_class) == m;
+/* m.state_dict(), which holds the weights themselves, by whatever name, key or function it is kept; no copy of it. */
+typedef struct state {
+    const dlsh_examination *e;
+    const dl_module *of;
+} state;
+
+static dlsh_property is_that_net(void *ctx, const dlsh_step *at) {
+    const state *s = ctx;
+    if (dlsh_object_of(s->e, at->file, at->n, &dlsh_net_class) == s->of) return DLSH_HAS_FIRST;
+    return at->n->kind == DLSH_N_CALL ? DLSH_HAS_NOT : DLSH_MAY_HAVE; /* m.copy() */
 }
 
-static void find_shared_state(dlsh_examination *e, const char *file, const dlsh_node *load, const char *name,
-                              int line) {
-    dlsh_found(e, file, line, "keep a copy: m.copy().state_dict(), or clone each tensor of it",
+static dlsh_property is_state_itself(void *ctx, const dlsh_step *at) {
+    const dlsh_node *net = owner_of(at->n, "state_dict|state");
+    if (net && dlsh_origin_at(at, net, is_that_net, ctx)) return DLSH_HAS_FIRST;
+    return at->n->kind == DLSH_N_CALL && !dlsh_function_called(at->file, at->n) ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
+}
+
+static void find_shared_state(dlsh_examination *e, const char *file, const dlsh_node *load, const dlsh_node *made) {
+    char name[80] = "";
+    const dlsh_node *s = load->kids[1];
+    if (s->kind == DLSH_N_NAME || s->kind == DLSH_N_FIELD) snprintf(name, sizeof name, "%s", s->text);
+    dlsh_found(e, file, made->span.line, "keep a copy: m.copy().state_dict(), or deepcopy(m.state_dict())",
                "%s is no copy: it holds the weights of the net themselves, which go on changing\n"
                "line %d loads it into the net that it was taken of, which changes nothing: what was best is lost",
-               name, load->span.line);
+               *name ? name : "what is kept", load->span.line);
 }
 
 /* m.load_state_dict(S) with a state that was taken before the training alone. */
@@ -511,8 +525,10 @@ static void see_loaded(dlsh_examination *e, const char *file, const dlsh_node *n
     const dlsh_node *s = n->nkids > 1 ? n->kids[1] : NULL;
     dl_module *m = dlsh_object_of(e, file, n->kids[0]->kids[0], &dlsh_net_class);
     const dlsh_node *made = s && s->kind == DLSH_N_NAME ? made_in(file, s->text, &line) : NULL;
-    if (m && made && trains_any(e, m) && is_of_itself(e, file, made, m)) {
-        find_shared_state(e, file, n, s->text, line);
+    state own = {e, m};
+    const dlsh_node *live = m && s && trains_any(e, m) ? dlsh_origin(file, s, is_state_itself, &own) : NULL;
+    if (live) {
+        find_shared_state(e, file, n, live);
         return;
     }
     if (!m || !made || !trains_any(e, m) || is_before_training(e, file, n->span.line) ||

@@ -369,15 +369,17 @@ static double size_of_targets(const dlsh_examination *e) {
 /* Targets that are far from what a net gives at first. */
 static void find_target_scale(dlsh_examination *e, const dlsh_samples *s) {
     double sum = 0, squares = 0;
-    long n = 0;
+    long n = 0, large = 0;
     for (long i = 0; s->y && !s->classes && i < s->n; i++)
-        if (isfinite(s->y[i])) sum += s->y[i], squares += s->y[i] * s->y[i], n++;
+        if (isfinite(s->y[i])) sum += s->y[i], squares += s->y[i] * s->y[i], n++, large += fabs(s->y[i]) > 30;
     double mean = n ? sum / (double)n : 0, rms = n ? sqrt(squares / (double)n) : 0;
     if (!(rms > 100) || size_of_targets(e) < rms / 8) return; /* scaled on the way to the loss */
+    if (4 * large < n) return;                                /* a few far ones, which no scale brings near */
     dlsh_finding *f =
         dlsh_find_at(e, s->target_file, s->target_line, "train on (y - mean(y)) / std(y), and turn the results back");
     if (dlsh_learns_well(e, 0.95)) dlsh_only_note(e, f);
-    dlsh_cause(f, "%s are not scaled: errors and gradients are as large as they are", s->target);
+    dlsh_cause(f, "%s %s not scaled: errors and gradients are as large as they are", s->target,
+               strncmp(s->target, "the ", 4) != 0 ? "is" : "are");
     char used[64];
     dlsh_evidence(f, "they have mean %.4g and deviation %.4g; a net begins with results of about -1 to 1%s", mean,
                   sqrt(fmax(rms * rms - mean * mean, 0)), dlsh_used_as_is(s, s->target_line, used, sizeof used));

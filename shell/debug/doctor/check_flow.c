@@ -313,18 +313,58 @@ static int line_of_swapped_call(const char *file, const dlsh_node *n) {
     return 0;
 }
 
-/* A margin between two distances of which, before any training, that which is to be small is the larger one. */
+/* Are all expressions on the way to a value written alike on the way to another one? Names do not count. */
+static int is_made_within(const char *file, const dlsh_course *a, const dlsh_course *b) {
+    for (int i = 0; i < a->n; i++) {
+        int found = a->at[i].n->kind == DLSH_N_NAME || a->at[i].n->kind == DLSH_N_TUPLE;
+        for (int k = 0; k < b->n && !found; k++) found = dlsh_same_text(file, a->at[i].n, b->at[k].n);
+        if (!found) return 0;
+    }
+    return 1;
+}
+
+/* triplet_margin_loss(net(a), net(b), net(c)): is c made as the anchor is, but b otherwise? */
+static int is_negative_alike(const dlsh_examination *e, const char *file, const dlsh_node *call) {
+    static const char *const names[] = {"anchor", "positive", "negative"};
+    static dlsh_course way[3];
+    for (int k = 0; k < 3; k++) {
+        const dlsh_node *n = dlsh_argument_of(call, k, names[k]);
+        const dlsh_node *made = n && n->kind == DLSH_N_NAME ? dlsh_made(file, n) : n;
+        while (made && made->kind == DLSH_N_CALL && made->nkids > 1 &&
+               (dlsh_object_of(e, file, made->kids[0], &dlsh_net_class) || dlsh_is_call_of(made, "normalize")))
+            n = made = made->kids[1];
+        if (!n) return 0;
+        dlsh_course_of(file, n, &way[k]);
+        if (!way[k].n) return 0;
+    }
+    return is_made_within(file, &way[0], &way[2]) && is_made_within(file, &way[2], &way[0]) &&
+           !is_made_within(file, &way[0], &way[1]);
+}
+
+/* The call of a triplet loss in a statement; NULL: it has none. */
+static const dlsh_node *triplet_in(const dlsh_node *n) {
+    DLSH_EACH_BELOW (t, n)
+        if (dlsh_is_call_of(t.n, "triplet_margin_loss|triplet_margin_with_distance_loss") && t.n->nkids > 3) return t.n;
+    return NULL;
+}
+
+/* A margin between two distances of which, before any training, that which is to be small is the larger one: by far, or
+ * where the text makes what is to be far as it makes the anchor. */
 static void look_at_distances(dlsh_examination *e, dlsh_pass first, const dl_journal_node *n) {
     double size[2] = {0, 0};
     int count[2] = {0, 0};
     if (!dlsh_op_is(n, "relu|clamp|softplus")) return;
     split_terms(first, dlsh_pass_source(first, n, 0), 1, size, count, 0);
-    if (count[0] != 1 || count[1] != 1 || !(size[0] > 1.2 * size[1])) return;
-    const int call = line_of_swapped_call(n->file, dlsh_statement_at(n->file, n->line));
+    if (count[0] != 1 || count[1] != 1 || !(size[0] > 0.95 * size[1])) return;
+    const dlsh_node *s = dlsh_statement_at(n->file, n->line);
+    const dlsh_node *triplet = size[0] > 1.2 * size[1] ? NULL : triplet_in(s);
+    if (!(size[0] > 1.2 * size[1]) && !(triplet && is_negative_alike(e, n->file, triplet))) return;
+    const int call = line_of_swapped_call(n->file, s);
     dlsh_found(e, n->file, call ? call : n->line, "the distance to what is alike first: anchor, positive, negative",
                "positive and negative samples are swapped: what is alike is driven apart\n"
-               "the distance that the loss makes small is %.3g at first, the one that it makes large %.3g",
-               size[0], size[1]);
+               "the distance that the loss makes small is %.3g at first, the one that it makes large %.3g%s",
+               size[0], size[1],
+               triplet ? "; what the text makes as it makes the anchor is given as the negative" : "");
 }
 
 /* ---------------------------------------------------------------- two nets against each other */

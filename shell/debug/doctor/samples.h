@@ -92,6 +92,8 @@ int dlsh_line_of_rows(const dlsh_examination *e, const char *file, const dlsh_no
                       int otherwise);
 /* Inputs and labels whose rows the text makes in two orders (data/row_order.c). */
 void dlsh_find_row_order(dlsh_examination *e, const dlsh_samples *s);
+/* ... inputs and labels of data sets that are each put in a random order of their own. */
+void dlsh_find_two_draws(dlsh_examination *e);
 /* Do samples that are alike have labels that are alike, so that these belong to them? */
 int dlsh_labels_tell(const dl_tensor *x, const dl_tensor *y);
 /* Had the last passes that were looked at, as far as their rows are known, the labels of their inputs? */
@@ -100,6 +102,8 @@ void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n);
 /* Columns that are the target itself, and parts of a table that are made of it (leaked.c). */
 void dlsh_find_target_column(dlsh_examination *e, const dlsh_samples *s);
 void dlsh_find_leaked(dlsh_examination *e, const char *file, const dlsh_traced *all, int n, const dlsh_samples *s);
+/* Figures of groups of targets in inputs, over rows that are not for training, too (data/encoded.c). */
+void dlsh_find_encoded(dlsh_examination *e, const char *file, const dlsh_traced *all, int n, const dlsh_samples *s);
 /* Where the target of a loss was given its value, within the function that made it, too (check_batches.c). */
 int dlsh_line_of_target(const dl_journal_node *loss);
 /* Has the loss fallen to that share, whatever the data are like? (check_data.c) */

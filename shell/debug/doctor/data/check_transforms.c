@@ -1,4 +1,6 @@
 /* Transforms that turn a sample of one class into one of another: mirrored digits and letters. */
+#include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,18 +11,33 @@
 #include "debug/doctor/syntax.h"
 
 /* Transforms that mirror or turn a picture. */
-static const char *const turning[] = {"hflip", "vflip", "flip", "rotate", "rotation", "transpose"};
+static const char *const turning[] = {"hflip", "vflip", "flip", "rotate", "rotation", "affine", "transpose"};
 /* Data sets, and beginnings of names of classes, whose pictures then mean something else, or nothing. */
 static const char *const sided[] = {"digits", "mnist", "emnist", "svhn", "letters", "left", "right", "arrow"};
+
+static int is_by_degrees(const char *how) { return !strncmp(how, "rotat", 5) || !strcmp(how, "affine"); }
+
+/* The largest angle of a transform, "rotation degrees=[-90, 180] ...", without its sign. */
+static double degrees_in(const char *p) {
+    const char *named = strstr(p, "degrees="), *next = strchr(p, ',');
+    const size_t digits = strcspn(p, "0123456789");
+    if (named && (!next || named < next)) p = named;
+    double most = 0;
+    p += strcspn(p, "0123456789");
+    const int list = digits && p[-1] != '=' && p[-1] != ' ';
+    for (int k = 0; k < (list ? 2 : 1); k++) {
+        char *end;
+        most = fmax(most, strtod(p, &end));
+        p = end + strcspn(end, "0123456789]");
+    }
+    return most;
+}
 
 static const char *turns(const char *transforms) {
     for (size_t i = 0; i < DLSH_COUNT(turning); i++) {
         const char *p = strstr(transforms, turning[i]);
         if (!p || (p > transforms && !strchr(" ,_", p[-1]))) continue; /* random_rotation */
-        if (!strncmp(turning[i], "rotat", 5)) {                        /* small angles are harmless */
-            const char *digits = p + strcspn(p, "0123456789");
-            if (strtod(digits, NULL) < 60) continue;
-        }
+        if (is_by_degrees(turning[i]) && degrees_in(p) < 60) continue; /* small angles are harmless */
         return turning[i];
     }
     return NULL;
@@ -44,10 +61,9 @@ static double share_turned(dl_dataset *d, const char *transforms, const char *ho
     enum { SAMPLES = 600, COLUMNS = 1 << 3, ROWS = 1 << 2 }; /* dimensions of pictures [n, channels, height, width] */
     dl_tensor *x[DL_NET_INPUTS] = {NULL}, *y[DL_NET_INPUTS] = {NULL};
     const long len = dl_dataset_len(d, DL_TRAIN), n = len < SAMPLES ? len : SAMPLES;
-    const int rotates = !strncmp(how, "rotat", 5);
-    const char *degrees = strstr(transforms, how);
+    const int rotates = is_by_degrees(how);
     long index[SAMPLES];
-    if (rotates && strtod(degrees + strcspn(degrees, "0123456789"), NULL) < 150) return 0;
+    if (rotates && degrees_in(strstr(transforms, how)) < 150) return 0;
     if (dl_dataset_ndim(d) != 3 || dl_dataset_classes(d) < 2 || dl_dataset_slow(d)) return -1;
     for (long i = 0; i < n; i++) index[i] = i * 7919 % n * len / n; /* classes may come in turns */
     const unsigned dims = !strcmp(how, "vflip") ? ROWS : rotates ? ROWS | COLUMNS : COLUMNS;
@@ -118,15 +134,6 @@ static int see_turn(void *ctx, const char *file, const dlsh_node *n, const dlsh_
     return 1;
 }
 
-/* transforms="flip", of a trainer, a loader or a data set; 0: there is none. */
-static int line_of_option(const char *turn) {
-    DLSH_EACH_NODE (t) {
-        const dlsh_node *v = t.n->kind == DLSH_N_KWARG && !strcmp(t.n->text, "transforms") ? t.n->kids[0] : NULL;
-        if (v && v->kind == DLSH_N_STR && v->text && strstr(v->text, turn)) return t.n->span.line;
-    }
-    return 0;
-}
-
 /* The data set of digits or letters among the variables. */
 static const dl_dataset *sided_data(const dlsh_examination *e, const char **by) {
     DLSH_EACH_HOLDER (h, &e->holders) {
@@ -153,33 +160,21 @@ static void find_turned_by_hand(dlsh_examination *e) {
                t.name, dl_dataset_name(d), by, turned_digits(t.name));
 }
 
-/* ---------------------------------------------------------------- the check */
+/* ---------------------------------------------------------------- by an option */
 
-dl_status dlsh_check_transforms(dlsh_examination *e) {
-    dl_trainer_state st;
-    const char *by = "", *turn;
+/* transforms="flip" of a trainer or a loader, with the data that they change. */
+static void look_at_option(dlsh_examination *e, dl_dataset *d, const char *transforms, const char *file, int line) {
+    const char *by = "", *turn = turns(transforms);
     int from = 0, to = 0;
-    find_turned_by_hand(e);
-    if (!e->bad) dlsh_find_turned(e);
-    if (!e->bad) dlsh_find_changed(e);
-    dlsh_find_unturned(e);
-    if (!e->trainer) return DL_OK;
-    dl_trainer_get(e->trainer, &st);
-    if (!*st.transforms) return DL_OK;
-    turn = turns(st.transforms);
-    dl_dataset *d = dl_trainer_dataset(e->trainer);
     const int named = turn && has_sides(d, &by);
-    const double share = turn && !named ? share_turned(d, st.transforms, turn, &from, &to) : 0;
+    const double share = turn && !named ? share_turned(d, transforms, turn, &from, &to) : 0;
     if (share < 0) dlsh_unchecked(e, "whether %s turns one class into another one could not be tried", turn);
     if (!named && !(share > 0.3)) {
-        dlsh_passed(e, "%s", st.transforms);
-        return DL_OK;
+        dlsh_passed(e, "%s", transforms);
+        return;
     }
-    dl_source made = dlsh_optimizer_source(dl_trainer_optimizer(e->trainer));
-    const int given = line_of_option(turn), line = given ? given : dlsh_script_line_with(e, made.file, turn);
-    dlsh_finding *f = dlsh_find_at(e, made.file, line ? line : made.line,
-                                   "crop and small rotations keep the class; leave this one out");
-    if (!f) return DL_OK;
+    dlsh_finding *f =
+        dlsh_find_at(e, file, line, "crop and small rotations keep the class; leave this one out, or make it small");
     dlsh_cause(f, "the transform %s turns samples of one class into another class, or into none", turn);
     if (named)
         dlsh_evidence(f, "pictures of %s (%s) have a left and a right: %s", dl_dataset_name(d), by,
@@ -187,5 +182,40 @@ dl_status dlsh_check_transforms(dlsh_examination *e) {
     else
         dlsh_evidence(f, "%.0f%% of the samples of class %d then lie as near to class %d as to their own before",
                       100 * share, from, to);
+}
+
+static const dlsh_node *text_of(const char *file, const dlsh_node *given) {
+    const dlsh_node *made = given ? dlsh_made(file, given) : NULL;
+    return made && made->kind == DLSH_N_STR ? made : NULL;
+}
+
+static void look_at_trainer(dlsh_examination *e) {
+    dl_trainer_state st;
+    dl_trainer_get(e->trainer, &st);
+    if (!*st.transforms) return;
+    const dl_source made = dlsh_optimizer_source(dl_trainer_optimizer(e->trainer));
+    const char *turn = turns(st.transforms);
+    const dlsh_node *given = dlsh_trainer_option(e, made.file, INT_MAX - 1, "transforms");
+    const dlsh_node *text = given ? text_of(made.file, given) : NULL;
+    const int line = text ? text->span.line : turn ? dlsh_script_line_with(e, made.file, turn) : 0;
+    look_at_option(e, dl_trainer_dataset(e->trainer), st.transforms, made.file, line ? line : made.line);
+}
+
+/* ---------------------------------------------------------------- the check */
+
+dl_status dlsh_check_transforms(dlsh_examination *e) {
+    dlsh_dealt l;
+    find_turned_by_hand(e);
+    if (!e->bad) dlsh_find_turned(e);
+    if (!e->bad) dlsh_find_changed(e);
+    dlsh_find_unturned(e);
+    if (e->trainer) look_at_trainer(e);
+    DLSH_EACH_NODE (t) {
+        const dlsh_node *given =
+            dlsh_is_call_of(t.n, "loader") ? dlsh_argument_of(t.n, INT_MAX - 1, "transforms") : NULL;
+        const dlsh_node *text = text_of(t.file, given);
+        if (text && dlsh_data_named(e, t.file, dlsh_argument_of(t.n, 0, "data"), &l))
+            look_at_option(e, l.data, text->text, t.file, text->span.line);
+    }
     return DL_OK;
 }

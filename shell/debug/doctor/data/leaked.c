@@ -318,6 +318,7 @@ static const dlsh_node *leak_of(const dlsh_examination *e, const char *file, con
 void dlsh_find_leaked(dlsh_examination *e, const char *file, const dlsh_traced *all, int n, const dlsh_samples *s) {
     const dlsh_traced *target = NULL;
     double best, second;
+    dlsh_find_encoded(e, file, all, n, s);
     if (!s->y || s->width > DLSH_COLUMNS || s->width < 2 || s->n < 40 || s->picture || !s->real) return;
     for (int i = 0; i < n && !target; i++)
         if (all[i].role == DLSH_ROLE_TARGET) target = &all[i];

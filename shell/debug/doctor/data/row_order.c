@@ -1,6 +1,7 @@
-/* The order of the rows of samples and of their labels, as the text makes both: parts one behind the other, or in turn.
- */
+/* The order of the rows of samples and of their labels, as the text makes both: parts one behind the other, or in turn;
+ * a random order for each. */
 #include <math.h>
+#include <string.h>
 
 #include "debug/doctor/data/pools.h"
 #include "debug/doctor/samples.h"
@@ -87,4 +88,73 @@ void dlsh_find_row_order(dlsh_examination *e, const dlsh_samples *s) {
                "the rows of inputs are %s (line %d), those of labels %s (line %d)",
                turn ? "those of each part in turn" : "parts, one behind the other", of_x.by->span.line,
                turn ? "parts, one behind the other" : "those of each part in turn", of_y.by->span.line);
+}
+
+/* ---------------------------------------------------------------- random orders */
+
+/* A draw of an order that the other way does not come through, in the same call of its function. */
+typedef struct drawn {
+    const dlsh_course *other;
+    const dlsh_node *taken; /* the rows that are taken by it */
+    const dlsh_node *call;  /* the outermost one that leads there; NULL: none */
+} drawn;
+
+static dlsh_property is_draw(DLSH_UNUSED void *ctx, const dlsh_step *at) {
+    return dlsh_is_call_of(at->n, "randperm") && !dlsh_argument_of(at->n, 99, "generator") ? DLSH_HAS_FIRST
+                                                                                           : DLSH_MAY_HAVE;
+}
+
+static int is_drawn_there(const dlsh_course *c, const dlsh_node *draw, const dlsh_node *call) {
+    for (int i = 0; i < c->n; i++)
+        if (c->at[i].n == draw && (c->at[i].call == call || !call || !c->at[i].call)) return 1;
+    return 0;
+}
+
+static dlsh_property takes_alone(void *ctx, const dlsh_step *at) {
+    drawn *d = ctx;
+    const dlsh_node *n = at->n, *rows = n->kind == DLSH_N_INDEX && n->nkids == 2 ? n->kids[1] : NULL;
+    if (dlsh_is_call_of(n, "index_select")) rows = n->kids[n->nkids - 1];
+    if (!rows || rows->kind == DLSH_N_SLICE) return DLSH_MAY_HAVE;
+    const dlsh_node *draw = dlsh_origin_at(at, rows, is_draw, NULL);
+    const int within = draw == rows || (at->call && rows->kind == DLSH_N_NAME); /* drawn in that call */
+    if (!draw || is_drawn_there(d->other, draw, within ? at->call : NULL)) return DLSH_MAY_HAVE;
+    return d->taken = n, d->call = dlsh_outer_call(at), DLSH_HAS_FIRST;
+}
+
+static int sets_seed(const char *file) {
+    DLSH_EACH_BELOW (t, dlsh_text_root(file))
+        if (t.n->kind == DLSH_N_FN)
+            DLSH_EACH_BELOW (k, t.n)
+                if (k.n->kind == DLSH_N_COMMAND && k.n->num.cmd && !strcmp(k.n->num.cmd->name, "seed")) return 1;
+    return 0;
+}
+
+/* Does one tell of the other, as far as the values of their variables are known? */
+static int tell(const dlsh_examination *e, const char *file, const dlsh_node *x, const dlsh_node *y) {
+    const dlsh_value *v = dlsh_value_of(e, file, x), *w = dlsh_value_of(e, file, y);
+    return v && w && v->type == DLSH_TENSOR && w->type == DLSH_TENSOR && dl_ndim(v->as.tensor) &&
+           dlsh_labels_tell(v->as.tensor, w->as.tensor);
+}
+
+/* x[randperm(n)] beside y[randperm(n)]: each has an order of its own. */
+static void look_at_draws(dlsh_examination *e, const char *file, const dlsh_node *x, const dlsh_node *y) {
+    static dlsh_course way[2];
+    dlsh_course_of(file, x, &way[0]), dlsh_course_of(file, y, &way[1]);
+    drawn of_x = {.other = &way[1]}, of_y = {.other = &way[0]};
+    if (!dlsh_origin(file, x, takes_alone, &of_x) || !dlsh_origin(file, y, takes_alone, &of_y)) return;
+    if (sets_seed(file) || tell(e, file, x, y)) return;
+    const int helper = of_x.taken == of_y.taken && of_x.call && of_y.call; /* that runs for each */
+    const int a = helper ? of_x.call->span.line : of_x.taken->span.line;
+    const int b = helper ? of_y.call->span.line : of_y.taken->span.line;
+    dlsh_found(e, file, a > b ? a : b, "one order for both: p = randperm(n); x = x[p]; y = y[p]",
+               "labels do not belong to their inputs: both are put in a random order of their own\n"
+               "line %d draws the order of inputs, line %d another one for labels",
+               a, b);
+}
+
+void dlsh_find_two_draws(dlsh_examination *e) {
+    DLSH_EACH_NODE (t)
+        for (int i = 1; dlsh_is_call_of(t.n, "dataset") && i + 1 < t.n->nkids && i < 4; i += 2)
+            if (t.n->kids[i]->kind != DLSH_N_STR && t.n->kids[i + 1]->kind != DLSH_N_KWARG)
+                look_at_draws(e, t.file, t.n->kids[i], t.n->kids[i + 1]);
 }

@@ -85,5 +85,7 @@ extern const char dlsh_fixed_remedy[];
 /* Metrics that compare scores with labels, or pick classes along another dimension than the loss has them (scores.c).
  */
 void dlsh_find_wrong_scores(dlsh_examination *e);
+/* Choices, 0 or 1, in metrics that go by the order of scores. */
+void dlsh_find_choices_for_scores(dlsh_examination *e);
 /* Where a part of the loss of a pass is made: of a helper the statement that calls it (check_targets.c). */
 int dlsh_line_of_part(const dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n);

@@ -1,5 +1,5 @@
-/* Scores in metrics, which are not on the tape: compared with labels as they are, or with classes picked along another
- * dimension than the loss has them. */
+/* Scores in metrics, which are not on the tape: compared with labels as they are, with classes picked along another
+ * dimension than the loss has them, or chosen to be 0 or 1 where their order counts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,11 +91,10 @@ typedef struct scores {
     int dim; /* of that result, which has the classes; -1: it is not known */
 } scores;
 
-static scores scores_in(dlsh_pass p, dl_module *m) {
-    long k = 0;
+static scores scores_in(dlsh_pass p, dl_module *m, long k) {
     int dim = 1;
-    while (k < p.n && !(dlsh_op_is(&p.at[k], "cross_entropy|nll_picked") && p.at[k].in[0].ndim > 1)) k++;
-    const dl_journal_node *loss = k < p.n ? &p.at[k] : NULL, *n = loss;
+    const int is_loss = dlsh_op_is(&p.at[k], "cross_entropy|nll_picked") && p.at[k].in[0].ndim > 1;
+    const dl_journal_node *loss = is_loss ? &p.at[k] : NULL, *n = loss;
     const dl_journal_value *v = loss ? &loss->in[0] : NULL, *w = NULL;
     for (n = v ? dlsh_pass_node(p, v->from) : NULL; n && dim >= 0 && !is_in_net(n); n = dlsh_pass_node(p, v->from))
         dim = dim_before(n, dim), v = &n->in[0];
@@ -103,9 +102,17 @@ static scores scores_in(dlsh_pass p, dl_module *m) {
     return w && dim >= 0 && dlsh_net_has(m, w->leaf) ? (scores){v, loss, dim} : (scores){NULL, NULL, -1};
 }
 
-static scores scores_of(const dlsh_examination *e, dl_module *m) {
+/* Of the last passes; of several losses one that has the classes along `over`, as of pairs, told both ways. */
+static scores scores_of(const dlsh_examination *e, dl_module *m, double over) {
     scores s = {NULL, NULL, -1};
-    DLSH_EACH_ROW_WHILE (s.dim < 0, r, e, DL_DID_BACKWARD) s = scores_in(dlsh_pass_of(r, 1), m);
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
+        const dlsh_pass p = dlsh_pass_of(r, 1);
+        for (long k = 0; k < p.n; k++) {
+            const scores own = scores_in(p, m, k);
+            const double dim = own.dim >= 0 && over < 0 ? over + own.result->ndim : over;
+            if (own.dim >= 0 && (s.dim < 0 || own.dim == dim)) s = own;
+        }
+    }
     return s;
 }
 
@@ -144,7 +151,7 @@ static int see_pick(void *ctx, const char *file, const dlsh_node *n) {
     const dlsh_node *call = of && dim ? scores_made_by(e, file, of) : NULL;
     double over = call ? dlsh_number_of(e, file, dim) : NAN;
     if (isnan(over)) return 0;
-    const scores s = scores_of(e, dlsh_object_of(e, file, call->kids[0], &dlsh_net_class));
+    const scores s = scores_of(e, dlsh_object_of(e, file, call->kids[0], &dlsh_net_class), over);
     if (s.dim >= 0 && over < 0) over += s.result->ndim;
     const int best = over == 0 && !strcmp(by->text, "argmax");
     if (s.dim < 0 ? !best : over == s.dim) return 0;
@@ -158,6 +165,37 @@ static int see_pick(void *ctx, const char *file, const dlsh_node *n) {
                by->text, over, s.dim, dlsh_shape_text(s.result->ndim, s.result->shape, shape, sizeof shape),
                s.result->shape[s.dim], s.loss->line, s.dim);
     return 0;
+}
+
+/* ---------------------------------------------------------------- choices in place of scores */
+
+/* A choice, as it is but for its form: of numbers that are weighed or added up something is left. */
+static dlsh_property is_choice(DLSH_UNUSED void *ctx, const dlsh_step *at) {
+    static const char choosing[] = "argmax|argmin|round|sign|heaviside|gt|ge|lt|le|eq|step";
+    static const char keeping[] = "float|to|int|long|double|bool|squeeze|flatten|view|reshape|detach|cpu|cat|concat|"
+                                  "clone|tensor|stack|unsqueeze|append";
+    const dlsh_node *n = at->n;
+    if (n->kind == DLSH_N_BINARY) return n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE ? DLSH_HAS_FIRST : DLSH_HAS_NOT;
+    if (n->kind != DLSH_N_CALL || dlsh_function_called(at->file, n) || dlsh_is_call_of(n, keeping))
+        return DLSH_MAY_HAVE;
+    const int written = dlsh_is_call_of(n, "where") && n->nkids == 4 && !n->kids[2]->nkids && !n->kids[3]->nkids;
+    return written || dlsh_is_call_of(n, choosing) ? DLSH_HAS_FIRST : DLSH_HAS_NOT;
+}
+
+/* roc_auc_score(y, p > 0.5): a figure that goes by the order of scores, of which the choice leaves two values. */
+void dlsh_find_choices_for_scores(dlsh_examination *e) {
+    static const char ranking[] = "roc_auc_score|average_precision_score|roc_curve|precision_recall_curve|log_loss|"
+                                  "brier_score_loss";
+    DLSH_EACH_NODE (t) {
+        const dlsh_node *given = dlsh_is_call_of(t.n, ranking) ? dlsh_argument_of(t.n, 1, "y_score") : NULL;
+        const dlsh_node *choice = given ? dlsh_origin(t.file, given, is_choice, NULL) : NULL;
+        if (!choice || !dlsh_uses_net(e, t.file, choice)) continue;
+        dlsh_found(e, t.file, t.n->span.line, "the scores or probabilities themselves: roc_auc_score(y, p)",
+                   "%s is given classes that were chosen already, not scores: it goes by the order of scores, of which "
+                   "the choice leaves nothing but two values\n"
+                   "line %d makes the choice; other scores with the same choices would have the same figure",
+                   t.n->kids[0]->text, choice->span.line);
+    }
 }
 
 void dlsh_find_wrong_scores(dlsh_examination *e) {

@@ -82,7 +82,8 @@ static const dlsh_node *comprehension_of(const walk *w, const dlsh_node *n, int 
 /* What stands between two places and puts something into what a name holds: name.append(v), name[i] = v, name.f = v. */
 static const dlsh_node *visit_added(walk *w, const dlsh_node *n, const dlsh_node *name, int from, int till,
                                     const frame *in, part p, int depth) {
-    static const char adding[] = "append|extend|insert|copy_|add_|mul_|sub_|div_|index_copy_|masked_fill_";
+    static const char adding[] = "append|extend|insert|copy_|add_|mul_|sub_|div_|index_copy_|masked_fill_|"
+                                 "index_add_|scatter_add_";
     const dlsh_node *found = NULL, *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
     if (n->span.end <= from || n->span.start >= till) return NULL;
     if (by && by->kind == DLSH_N_FIELD && dlsh_names(by->kids[0], name->text) && dlsh_is_word(adding, by->text))

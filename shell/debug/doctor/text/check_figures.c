@@ -6,6 +6,7 @@
 
 #include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
+#include "debug/doctor/passes/passes.h"
 #include "debug/doctor/text/reads.h"
 
 enum { DEEPEST = 8 };
@@ -98,32 +99,86 @@ static int changes(const dlsh_node *n, const char *name, int adds) {
     return 0;
 }
 
-/* Does a tree hold a name that grows in the loop, or that the loop counts with? */
-static int grows(const dlsh_node *n, const dlsh_node *loop) {
+/* The innermost loop around a place, within a tree; NULL: none. */
+static const dlsh_node *loop_within(const dlsh_node *n, int place) {
+    const dlsh_node *found = NULL;
+    DLSH_EACH_BELOW_IF (t, n, place >= t.n->span.start && place <= t.n->span.end)
+        if (dlsh_is_loop(t.n)) found = t.n;
+    return found;
+}
+
+static dlsh_property is_item_of(void *loop, const dlsh_step *at) {
+    return at->n->kind == DLSH_N_NAME && dlsh_is_item_of(loop, at->n->text) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* Does a loop go over a loader, whose samples are the same ones in each pass of the loop around it? */
+static int is_over_same(const looking *s, const dlsh_node *inner) {
+    dlsh_dealt d;
+    const dlsh_node *body = dlsh_body_of(inner);
+    const int line = body->nkids ? body->kids[0]->span.line : body->span.line;
+    return inner->kind == DLSH_N_FOR && dlsh_loader_around(s->e, s->file, line, &d) &&
+           !dlsh_origin(s->file, inner->kids[inner->nkids - 2], is_item_of, (void *)s->loop);
+}
+
+/* Does a tree hold a name that the loop counts with, or that grows in it without end? hits / seen, of which neither is
+ * ever set back, is a mean of all so far: of the same samples again and again none is meant. */
+static int grows(const looking *s, const dlsh_node *n, const dlsh_node *inner) {
+    const dlsh_node *body = dlsh_body_of(s->loop);
+    DLSH_EACH_BELOW (t, n) {
+        if (t.n->kind != DLSH_N_NAME) continue;
+        if (dlsh_assigns(s->loop, t.n->text)) return 1;
+        if (!changes(body, t.n->text, 1) || changes(body, t.n->text, 0)) continue;
+        if (!changes(inner, t.n->text, 1) || !is_over_same(s, inner)) return 1;
+    }
+    return 0;
+}
+
+/* Is a name in a tree added to in a loop's body, and never set back there? */
+static int is_added_up(const dlsh_node *n, const dlsh_node *body) {
     DLSH_EACH_BELOW (t, n)
-        if (t.n->kind == DLSH_N_NAME && (changes(dlsh_body_of(loop), t.n->text, 1) || dlsh_assigns(loop, t.n->text)))
-            return 1;
+        if (t.n->kind == DLSH_N_NAME && changes(body, t.n->text, 1) && !changes(body, t.n->text, 0)) return 1;
     return 0;
 }
 
 /* total += ..., in a loop within the loop s->loop, before which alone it is set to 0. */
 static void look_at_kept(const looking *s, const dlsh_node *n) {
     const char *name = n->op == DLSH_OP_ADD && n->kids[0]->kind == DLSH_N_NAME ? n->kids[0]->text : NULL;
-    if (!name || changes(dlsh_body_of(s->loop), name, 0)) return;
-    const dlsh_node *inner = NULL, *body = dlsh_body_of(s->loop);
-    for (int i = 0; i < body->nkids; i++)
-        if (dlsh_is_loop(body->kids[i]) && n->span.start > body->kids[i]->span.start &&
-            n->span.end <= body->kids[i]->span.end)
-            inner = body->kids[i];
+    const dlsh_node *body = dlsh_body_of(s->loop), *inner = name ? loop_within(body, n->span.start) : NULL;
+    if (!inner || changes(body, name, 0)) return;
     const dlsh_node *first = value_before(s->file, name, s->loop);
-    if (!inner || !is_zero(first)) return;
-    const dlsh_node *use = division_of(body, name, inner->span.end, s->loop->span.end);
-    if (!use || grows(use->kids[1], s->loop)) return;
+    const dlsh_node *use = is_zero(first) ? division_of(body, name, inner->span.end, s->loop->span.end) : NULL;
+    if (!use || grows(s, use->kids[1], inner)) return;
     dlsh_found(s->e, s->file, first->span.line, "set it to 0 at the start of each epoch",
                "%s goes on over all epochs: it is never set back to 0, and each epoch's figure has those before in it\n"
                "it is set to 0 before the loop of line %d alone; line %d adds to it, and line %d divides it by what "
-               "one epoch has",
-               name, s->loop->span.line, n->span.line, use->span.line);
+               "%s",
+               name, s->loop->span.line, n->span.line, use->span.line,
+               is_added_up(use->kids[1], body) ? "has grown with it" : "one epoch has");
+}
+
+/* Is no part of a list taken in a tree, scores[-50:], and is it never emptied? */
+static int is_read_whole(const dlsh_node *n, const char *list) {
+    DLSH_EACH_BELOW (t, n)
+        if ((t.n->kind == DLSH_N_INDEX && dlsh_names(t.n->kids[0], list)) ||
+            (dlsh_is_method(t.n, "clear") && dlsh_names(t.n->kids[0]->kids[0], list)))
+            return 0;
+    return 1;
+}
+
+/* scores.append(...) in an evaluation, of a list that is made empty before the loop s->loop alone. */
+static void look_at_kept_list(const looking *s, const dlsh_node *n) {
+    const dlsh_node *of = dlsh_is_method(n, "append") ? n->kids[0]->kids[0] : NULL, *body = dlsh_body_of(s->loop);
+    const dlsh_node *inner = of && of->kind == DLSH_N_NAME ? loop_within(body, n->span.start) : NULL;
+    if (!inner || inner == s->loop || dlsh_trains(dlsh_body_of(inner)) || !is_over_same(s, inner)) return;
+    const dlsh_node *first = changes(body, of->text, 0) ? NULL : value_before(s->file, of->text, s->loop);
+    const dlsh_node *use = division_of(body, of->text, inner->span.end, s->loop->span.end);
+    if (!use || !is_empty_list(first) || !dlsh_mentions(use->kids[1], of->text) || !is_read_whole(body, of->text))
+        return;
+    dlsh_found(
+        s->e, s->file, first->span.line, "make it empty at the start of each epoch",
+        "%s goes on over all epochs: it is never made empty again, and each epoch's figure has those before in it\n"
+        "it is made empty before the loop of line %d alone; line %d adds to it, and line %d takes its mean",
+        of->text, s->loop->span.line, n->span.line, use->span.line);
 }
 
 /* A field or item of a record or list, hits of tally.hits and tally[0], as a key; NULL: it is none. */
@@ -372,6 +427,7 @@ static void see(dlsh_examination *e, const char *file, const dlsh_node *n, const
     if (!dlsh_is_loop(n) || !s.scope) return;
     each_assignment(&s, dlsh_body_of(n), look_at_overwritten);
     each_assignment(&s, dlsh_body_of(n), look_at_kept);
+    DLSH_EACH_BELOW_IF (t, dlsh_body_of(n), t.n->kind != DLSH_N_FN) look_at_kept_list(&s, t.n);
     if (n->kind == DLSH_N_FOR) each_assignment(&s, dlsh_body_of(n), look_at_count);
     look_at_last(&s);
 }
@@ -382,5 +438,6 @@ dl_status dlsh_check_figures(dlsh_examination *e) {
     DLSH_EACH_NODE (t) see(e, t.file, t.n, t.within, t.depth);
     dlsh_find_wrong_counts(e);
     dlsh_find_mixed_scales(e);
+    dlsh_find_choices_for_scores(e);
     return DL_OK;
 }

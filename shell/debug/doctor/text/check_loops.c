@@ -432,6 +432,7 @@ dl_status dlsh_check_loops(dlsh_examination *e) {
     const dl_journal_row *r;
     if (dlsh_row_next(e, DL_DID_BACKWARD, &i))
         DLSH_EACH_NODE (t) see_loop(e, t.file, t.n, t.within, t.depth);
+    dlsh_find_not_turned_back(e);
     for (i = 0; !dlsh_was_found(e, e->check, "is cut at each time") && (r = dlsh_row_next(e, DL_DID_BACKWARD, &i));)
         look_at_cut_on_tape(e, r), look_at_cut_net(e, r);
     return DL_OK;

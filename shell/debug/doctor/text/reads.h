@@ -41,5 +41,7 @@ int dlsh_aim_of_name(const char *name);
 int dlsh_aim_of(const char *file, const dlsh_node *n);
 /* A state of samples that a loop over batches in random order carries on (carried.c). */
 void dlsh_find_carried_state(dlsh_examination *e, const char *file, const dlsh_node *loop);
+/* Lists that a loop fills from behind and that are never turned back (turned_back.c). */
+void dlsh_find_not_turned_back(dlsh_examination *e);
 /* Does a text hold one of the words, set apart by |? Capitals count as small letters. */
 int dlsh_speaks_of(const char *text, const char *words);
