@@ -576,7 +576,7 @@ static void find_other_scale(dlsh_examination *e, const dlsh_pools *all, const d
         test->x.mean, test->x.std, test->line, train->x.mean, train->x.std, train->line,
         of_train && !of_test ? dlsh_kept(e, ": line %d scales those alone", of_train->span.line) : "");
     if (!f) return;
-    f->effect = dlsh_was_found(e, "the data", "written in place");
+    f->effect = dlsh_was_found(e, "the data", "written in place") || dlsh_was_found(e, "gradients are zeroed", "");
 }
 
 /* Was a variable that holds samples of evaluations scaled by itself, and one of training by itself, too? */

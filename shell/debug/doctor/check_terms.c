@@ -80,6 +80,7 @@ static const dl_tensor *of_part_alone(const dlsh_examination *e, dlsh_pass p, co
 /* The rest of the loss is not made small since its way to what the part trains is cut off. */
 static int find_cut_rest(dlsh_examination *e, const dl_journal_row *r, const part *last) {
     const char *file = NULL;
+    if (dlsh_was_found(e, "gradients get through", "codes that were chosen")) return 1;
     const dl_tensor *p = of_part_alone(e, dlsh_pass_of(r, 1), last->at);
     const int cut = p ? dlsh_cut_by_trial(e, p, &file) : 0;
     const int drawn = cut && dlsh_line_of_sample(file) == cut;
@@ -117,6 +118,7 @@ static void look_at_part(dlsh_examination *e, const dl_journal_row *r, const par
     if (rest < 0.02 * r->first && left > 2 * rest) return; /* it began at its least, as what a code costs */
     if (has_moved(dlsh_pass_of(r, 0), dlsh_pass_of(r, 1), last->at)) return;
     if (find_cut_rest(e, r, last) || dlsh_was_found(e, "parameters and optimizers", "the penalty on weights")) return;
+    if (first->factor * first->value < 0.005 * r->first) return; /* which is next to nothing, and was so at first */
     const char *file = last->at->file;
     const int made = dlsh_line_of_factor(e, file, dlsh_statement_at(file, last->at->line), last->factor);
     dlsh_found(e, file, made ? made : last->at->line, "a much smaller factor, so that both parts become smaller",

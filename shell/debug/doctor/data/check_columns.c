@@ -66,14 +66,53 @@ static int is_of_whole_turns(dlsh_examination *e, const dlsh_samples *s, long nu
     return 1;
 }
 
+/* Have all columns of a table about one scale? */
+static int has_one_scale(const dl_tensor *t, long width) {
+    double least = INFINITY, most = 0;
+    dlsh_samples s = {.n = t && dl_ndim(t) == 2 && dl_shape(t)[1] == width ? dl_shape(t)[0] : 0, .width = width};
+    DLSH_FREED double *x =
+        s.n > 7 && dl_dtype_is_float(dl_dtype_of(t)) ? malloc((size_t)dl_numel(t) * sizeof *x) : NULL;
+    if (!x || dl_read_f64(t, x)) return dl_error_clear(), 0;
+    s.x = x;
+    for (long c = 0; c < width; c++) {
+        const double std = dlsh_spread_of(&s, c).std;
+        least = fmin(least, std), most = fmax(most, std);
+    }
+    return least > 0 && most < 4 * least;
+}
+
+/* The variable that the text makes of a table by scaling its columns; NULL: there is none. *line: where. */
+static const char *scaled_form_of(const dlsh_examination *e, const dlsh_samples *s, const dlsh_node *x, int *line) {
+    static dlsh_course way;
+    while (x && x->kind == DLSH_N_INDEX) x = x->kids[0];
+    const dlsh_node *made = dlsh_defined(s->file, x);
+    DLSH_EACH_HOLDER_WHILE (made, h, &e->holders) {
+        if (h->value.type != DLSH_TENSOR || h->file || dlsh_names(x, h->name)) continue;
+        if (!has_one_scale(h->value.as.tensor, s->width)) continue;
+        const dlsh_node *own = dlsh_definition_of(s->file, h->name, INT_MAX, NULL);
+        if (!own || own->span.start < made->span.end) continue;
+        dlsh_course_of(s->file, own, &way);
+        if (!dlsh_is_on(&way, &(dlsh_step){.file = s->file, .n = made, .item = -1})) continue;
+        return *line = own->span.line, h->name;
+    }
+    return NULL;
+}
+
 /* Columns whose deviations differ by far. */
 static void find_scales(dlsh_examination *e, const dlsh_samples *s, long small, double least, long large, double most) {
     if (is_of_whole_turns(e, s, small, least)) return;
     const dlsh_node *x = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT);
     const dlsh_node *by = x ? dlsh_origin(s->file, x, multiplies_by_deviation, NULL) : NULL;
-    dlsh_finding *f = dlsh_find_at(e, s->file, by ? by->span.line : s->line,
-                                   by ? "divide by the deviation: here values are multiplied by it"
-                                      : "normalise each column: (x - mean(x, dim=0)) / std(x, dim=0)");
+    int scaled_at = 0;
+    const char *scaled = x && !by && s->made_line ? scaled_form_of(e, s, x, &scaled_at) : NULL;
+    dlsh_finding *f =
+        dlsh_find_at(e, s->file,
+                     by       ? by->span.line
+                     : scaled ? s->made_line
+                              : s->line,
+                     by       ? "divide by the deviation: here values are multiplied by it"
+                     : scaled ? dlsh_kept(e, "%s, which line %d made: its columns are scaled", scaled, scaled_at)
+                              : "normalise each column: (x - mean(x, dim=0)) / std(x, dim=0)");
     if (!f) return;
     dlsh_cause(f, "the columns of %s differ in scale: column %ld outweighs the others", s->name, large);
     char used[64];

@@ -5,12 +5,19 @@
 #include "debug/doctor/passes/passes.h"
 #include "debug/doctor/syntax.h"
 
+/* The call of a part of a net, in its functions. */
+static dlsh_property is_of_part(DLSH_UNUSED void *ctx, const dlsh_step *at) {
+    const int call = at->n->kind == DLSH_N_CALL && dlsh_is_part_of_net(dlsh_text_root(at->file), at->n->kids[0]);
+    return call ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
 /* A choice, which lets no gradient through. */
 static dlsh_property chooses(void *ctx, const dlsh_step *at) {
     const dlsh_examination *e = ctx;
     if (dlsh_function_called(at->file, at->n)) return DLSH_HAS_NOT; /* what it gives was made within */
     if (!dlsh_is_call_of(at->n, "argmin|argmax|topk|bucketize|searchsorted")) return DLSH_MAY_HAVE;
-    return dlsh_uses_net(e, at->file, at->n) ? DLSH_HAS_FIRST : DLSH_HAS_NOT;
+    const int of_net = dlsh_uses_net(e, at->file, at->n) || dlsh_origin_at(at, at->n->kids[0], is_of_part, NULL);
+    return of_net ? DLSH_HAS_FIRST : DLSH_HAS_NOT;
 }
 
 static const dlsh_node *choice_behind(const dlsh_examination *e, const dl_journal_value *v) {

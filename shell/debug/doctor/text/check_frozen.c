@@ -211,6 +211,14 @@ void dlsh_find_frozen_head(dlsh_examination *e, const char *file) {
     dl_module_list_free(l);
 }
 
+/* Did the last training hardly make its loss lower? */
+static int learns_nothing(const dlsh_examination *e) {
+    const dl_journal_row *last = NULL;
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
+        if (r->count >= 40 && (!last || r->till > last->till)) last = r;
+    return last && !dlsh_settled_lower(last, 0.1);
+}
+
 /* Any other layer that is frozen with the weights that it began with. */
 void dlsh_find_frozen_layer(dlsh_examination *e, const char *file) {
     dl_module_list *l = e->net && dl_module_is_built(e->net) ? dl_module_tensors(e->net, 1) : NULL;
@@ -222,12 +230,18 @@ void dlsh_find_frozen_layer(dlsh_examination *e, const char *file) {
         if (dl_requires_grad(p) || l->entries[i].buffer || !dlsh_is_as_made(p)) continue;
         if (!n++) first = l->entries[i].path;
     }
-    if (n && n < l->n && !e->nnotes && !e->bad)
-        dlsh_only_note(e,
-                       dlsh_found(e, file, line, "none, if this is meant; else freeze what was trained before",
-                                  "%s is frozen with the random weights that it began with\n"
-                                  "%ld of %ld parameters of the net are not trained, and nothing was written to them",
-                                  first, n, l->n));
+    const int fails = n && learns_nothing(e);
+    if (n && n < l->n && !e->nnotes && !e->bad) {
+        dlsh_finding *f =
+            dlsh_found(e, file, line,
+                       fails ? "release what was made new behind this line, requires_grad_(true), or freeze first and "
+                               "put it in then"
+                             : "none, if this is meant; else freeze what was trained before",
+                       "%s is frozen with the random weights that it began with\n"
+                       "%ld of %ld parameters of the net are not trained, and nothing was written to them%s",
+                       first, n, l->n, fails ? "; the loss hardly falls without them" : "");
+        if (!fails) dlsh_only_note(e, f);
+    }
     dl_module_list_free(l);
 }
 
