@@ -1,5 +1,5 @@
 /* Products of 16-bit matrices that are faster than by way of f32 matrices: large ones of bf16 by oneDNN, where the
- * processor multiplies such numbers, and those with a vector, whose sums read the matrix as it is. */
+ * processor multiplies such numbers, and those with a few vectors, whose sums read the matrix as it is. */
 #include "autograd/nonfinite.h"
 #include "cpu/runtime/dnnl.h"
 #include "cpu/runtime/gemm.h"
@@ -9,11 +9,12 @@
 
 #include <omp.h>
 
-/* BF16_FROM: multiplications; NARROW: rows and columns; UNIT: rows of a call; SHORT: elements of a row;
+/* BF16_FROM: multiplications; NARROW: rows and columns; FEW, UNIT: rows of a call; SHORT: elements of a row;
  * VECTOR_FROM, PIECE, TASK: elements. */
 enum {
     BF16_FROM = 1 << 24,
     NARROW = 16,
+    FEW = 8,
     UNIT = 64,
     SHORT = 64,
     VECTOR_FROM = 1 << 12,
@@ -44,46 +45,51 @@ static dl_status by_onednn(dl_dnnl_matrices p, bool *done) {
     return s;
 }
 
-/* ---- a matrix of dense rows times a vector */
+/* ---- a matrix of dense rows times a few vectors */
 
 typedef struct lines {
     dl_dtype t;
     long m, k, rows; /* rows of a task */
     dl_mat a;
+    long vectors, apart; /* elements from one vector to the next */
     const unsigned short *x;
+    const char *bias; /* a number a row; NULL: none */
     char *y;
-    long step;    /* of y, in bytes */
-    double *part; /* sums of pieces of a single row */
+    long step, next; /* of y, in bytes: from row to row, from vector to vector */
+    double *part;    /* sums of pieces of a single row */
 } lines;
 
-/* The sum over elements from .. from + n - 1 of a row. */
-static float piece_of(const lines *j, long row, long from, long n) {
-    const unsigned short *x = (const unsigned short *)row_at(j->a, row) + from;
-    return j->t == DL_F16 ? DL_SIMD_PICK(dl_f16_dot)(n, x, j->x + from) : DL_SIMD_PICK(dl_bf16_dot)(n, x, j->x + from);
+/* The sum over elements from .. from + n - 1 of a row and a vector. */
+static float piece_of(const lines *j, long row, long vector, long from, long n) {
+    const unsigned short *a = (const unsigned short *)row_at(j->a, row) + from, *x = j->x + vector * j->apart + from;
+    return j->t == DL_F16 ? DL_SIMD_PICK(dl_f16_dot)(n, a, x) : DL_SIMD_PICK(dl_bf16_dot)(n, a, x);
 }
 
 static void run_rows(void *arg, long task) {
     const lines *j = arg;
     for (long i = task * j->rows; i < j->m && i < (task + 1) * j->rows; i++) {
-        double sum = 0;
-        for (long from = 0; from < j->k; from += PIECE) sum += piece_of(j, i, from, least(j->k - from, PIECE));
-        dl_store_f64(j->y + i * j->step, j->t, sum);
+        const double more = j->bias ? dl_load_f64(j->bias + i * 2, j->t) : 0;
+        for (long v = 0; v < j->vectors; v++) {
+            double sum = more;
+            for (long from = 0; from < j->k; from += PIECE) sum += piece_of(j, i, v, from, least(j->k - from, PIECE));
+            dl_store_f64(j->y + i * j->step + v * j->next, j->t, sum);
+        }
     }
     dl_fp_hand_over();
 }
 
 static void run_piece(void *arg, long i) {
     const lines *j = arg;
-    j->part[i] = piece_of(j, 0, i * PIECE, least(j->k - i * PIECE, PIECE));
+    j->part[i] = piece_of(j, 0, 0, i * PIECE, least(j->k - i * PIECE, PIECE));
     dl_fp_hand_over();
 }
 
 /* Of one long row threads take pieces, of several rows. */
 static void run_lines(lines *j) {
-    const int threads = dl_cpu_threads(j->m * j->k);
+    const int threads = dl_cpu_threads(j->m * j->k * j->vectors);
     const long pieces = (j->k + PIECE - 1) / PIECE;
-    if (j->m > 1) {
-        j->rows = 1 + TASK / j->k;
+    if (j->m > 1 || j->vectors > 1 || j->bias) {
+        j->rows = 1 + TASK / (j->k * j->vectors);
         dl_cpu_for((j->m + j->rows - 1) / j->rows, threads, run_rows, j);
         return;
     }
@@ -93,9 +99,9 @@ static void run_lines(lines *j) {
     dl_store_f64(j->y, j->t, sum);
 }
 
-/* x has k elements, `step` elements apart. */
-static dl_status times_vector(lines j, const void *x, long step, bool *done) {
-    if (j.m * j.k < VECTOR_FROM || j.k < SHORT || j.a.cs != 1) return DL_OK;
+/* Vectors have k elements, `step` elements apart, which is 1 for several. */
+static dl_status times_vectors(lines j, const void *x, long step, bool *done) {
+    if (j.m * j.k < VECTOR_FROM || j.k < SHORT || j.a.cs != 1 || (j.vectors > 1 && step != 1)) return DL_OK;
     const long pieces = (j.k + PIECE - 1) / PIECE, one = 1;
     const size_t sums = (size_t)pieces * sizeof(double), bytes = sums + (size_t)(step == 1 ? 0 : j.k) * sizeof *j.x;
     char *room = dl_host_alloc(bytes);
@@ -114,10 +120,18 @@ dl_status dl_cpu_gemm_half(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat 
                            bool *done) {
     *done = false;
     if (omp_in_parallel() || !k) return DL_OK;
-    if (n == 1 && !bias)
-        return times_vector((lines){.t = t, .m = m, .k = k, .a = a, .y = y.p, .step = 2 * y.rs}, b.p, b.rs, done);
-    if (m == 1 && !bias)
-        return times_vector((lines){.t = t, .m = n, .k = k, .a = dl_mat_transposed(b), .y = y.p, .step = 2 * y.cs}, a.p,
-                            a.cs, done);
-    return t == DL_BF16 ? by_onednn((dl_dnnl_matrices){m, n, k, a, b, y, bias}, done) : DL_OK;
+    const lines rows = {.t = t, .m = m, .k = k, .a = a, .vectors = 1, .y = y.p, .step = 2 * y.rs};
+    const lines columns = {.t = t,
+                           .m = n,
+                           .k = k,
+                           .a = dl_mat_transposed(b),
+                           .vectors = m,
+                           .apart = a.rs,
+                           .bias = bias,
+                           .y = y.p,
+                           .step = 2 * y.cs,
+                           .next = 2 * y.rs};
+    if (n == 1 && !bias) return times_vectors(rows, b.p, b.rs, done);
+    if (m <= FEW) DL_TRY(times_vectors(columns, a.p, a.cs, done));
+    return t == DL_BF16 && !*done ? by_onednn((dl_dnnl_matrices){m, n, k, a, b, y, bias}, done) : DL_OK;
 }
