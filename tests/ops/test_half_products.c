@@ -74,6 +74,24 @@ static void products_with_vectors(void **state) {
         }
 }
 
+/* Up to eight rows and a few more, with and without a bias, of rows and weights that lie in four ways. */
+static void products_of_few_rows(void **state) {
+    (void)state;
+    static const long sizes[][3] = {{1, 70, 300}, {2, 61, 129}, {4, 300, 4099},
+                                    {8, 257, 65}, {9, 257, 65}, {3, 1, 5000}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int how = 0; how < 32; how++) {
+            const long m = sizes[i][0], n = sizes[i][1], k = sizes[i][2];
+            const dl_dtype t = how & 16 ? DL_F16 : DL_BF16;
+            dl_tensor *in[3] = {matrix(1, how & 3, m, k, t), matrix(2, how >> 2 & 3, n, k, t),
+                                drawn(3, 1, SHAPE(n), t)};
+            check(in, 3, "linear of few rows");
+            dl_tensor *turned = must(dl_permute(in[1], SHAPE(1, 0), 2)), *two[2] = {in[0], turned};
+            check(two, 2, "a product of few rows");
+            dl_unref(in[0]), dl_unref(in[1]), dl_unref(in[2]), dl_unref(turned);
+        }
+}
+
 static void products_in_batches(void **state) {
     (void)state;
     dl_tensor *in[3] = {drawn(1, 3, SHAPE(3, 260, 260), DL_BF16), drawn(2, 3, SHAPE(3, 260, 261), DL_BF16), NULL};
@@ -104,6 +122,7 @@ static void nan_is_seen(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products), cmocka_unit_test(products_with_vectors),
-                                       cmocka_unit_test(products_in_batches), cmocka_unit_test(nan_is_seen)};
+                                       cmocka_unit_test(products_of_few_rows), cmocka_unit_test(products_in_batches),
+                                       cmocka_unit_test(nan_is_seen)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
