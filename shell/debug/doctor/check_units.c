@@ -377,7 +377,8 @@ static int is_explained(const dlsh_examination *e) {
         const char *check, *word;
     } why[] = {{"the data", "not scaled"},
                {"the data", "scaled to"},
-               {"training and evaluation mode", "is trained in evaluation mode: batchnorm"}};
+               {"training and evaluation mode", "is trained in evaluation mode: batchnorm"},
+               {"dead and saturated units", "the root of their length"}};
     for (size_t i = 0; i < DLSH_COUNT(why); i++)
         if (dlsh_was_found(e, why[i].check, why[i].word)) return 1;
     return 0;
@@ -465,7 +466,8 @@ dl_status dlsh_check_units(dlsh_examination *e) {
     double dead = 0, slope = 1;
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         dlsh_pass p = dlsh_pass_of(r, 1);
-        for (long k = p.n - 1; k >= 0; k--) look_at_dropout(e, &p.at[k]); /* what is dropped looks dead */
+        for (long k = p.n - 1; k >= 0; k--) /* what is dropped looks dead, and what grew saturated */
+            look_at_dropout(e, &p.at[k]), dlsh_find_grown_attention(e, p, &p.at[k]);
         for (long k = p.n - 1; k >= 0; k--) {
             look_at_unit(e, r, &p.at[k]);
             nodes += p.at[k].out.dead >= 0 || mean_slope(&p.at[k]) < 1;

@@ -58,6 +58,7 @@ int dlsh_line_of_scaled_gradients(const char *file);
 void dlsh_find_clipped_before_scaled(dlsh_examination *e);
 /* Scores that a number makes so small or large that probabilities hardly change, or are 0 and 1. */
 void dlsh_find_scaled_scores(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n);
+void dlsh_find_grown_attention(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n);
 /* z = z.detach() in a loop, of a parameter that the optimizer has; n of its parameters never got a gradient
  * (renewed.c). Was it found? */
 int dlsh_find_renewed_parameter(dlsh_examination *e, const dl_optimizer *o, long n);

@@ -109,3 +109,19 @@ void dlsh_find_scaled_scores(dlsh_examination *e, dlsh_pass p, const dl_journal_
             "falls below %.3g (ln %.0f = %.3g)",
             many, 2 * factor, least, many, most);
 }
+
+/* Scores of attention, of which the root of their length is a factor where it belongs in the divisor. */
+void dlsh_find_grown_attention(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+    double factor = 1;
+    const dl_journal_node *by = dlsh_op_is(n, "softmax") ? scaling(p, dlsh_pass_source(p, n, 0), &factor) : NULL;
+    const dl_journal_node *of = by ? dlsh_pass_source(p, by, number_of(by) == 0) : NULL;
+    while (dlsh_op_is(of, "permute|transpose|restride|reshape")) of = dlsh_pass_source(p, of, 0);
+    if (!dlsh_op_is(of, "matmul") || of->in[0].ndim < 2 || are_bounded(p, by)) return;
+    const double length = (double)of->in[0].shape[of->in[0].ndim - 1];
+    if (length < 4 || fabs(factor - sqrt(length)) > 0.01 * factor) return;
+    dlsh_found(e, dlsh_node_file(by), dlsh_node_line(by), "divide by the root of the length: q @ k.T / sqrt(d)",
+               "scores of attention are multiplied by the root of their length: softmax is saturated\n"
+               "each is a sum of %.0f products and the larger for it; %s multiplies it by %.3g, where a division gives "
+               "scores near 1",
+               length, by->op, factor);
+}
