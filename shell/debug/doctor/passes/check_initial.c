@@ -192,10 +192,11 @@ static const dl_journal_node *scaling_of_scores(dlsh_pass p, double *factor) {
     return NULL;
 }
 
-/* Was it found that such a number makes the loss large? */
+/* Does such a number make the loss large, as is told where it is no temperature? */
 static int blame_scaling(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, double expected) {
     double factor = 1;
     const dl_journal_node *n = scaling_of_scores(p, &factor);
+    if (n && dlsh_scales_cosines(p, n)) return 1; /* a temperature: nothing is wrong */
     if (!n || r->first < 2 * expected) return 0;
     dlsh_found(e, n->file, n->line, "leave the factor out, or divide by the root of the length: x @ w.T / n ** 0.5",
                "the initial loss is %.4g where a net that knows nothing has %.4g\n"

@@ -56,6 +56,8 @@ void dlsh_find_ranking_sign(dlsh_examination *e);
 int dlsh_line_of_scaled_gradients(const char *file);
 /* Gradients that are clipped while the scale of the loss is still in them. */
 void dlsh_find_clipped_before_scaled(dlsh_examination *e);
+/* Does a product or quotient with a number scale cosines, or other numbers from -1 to 1 that differ much? */
+int dlsh_scales_cosines(dlsh_pass p, const dl_journal_node *n);
 /* Scores that a number makes so small or large that probabilities hardly change, or are 0 and 1. */
 void dlsh_find_scaled_scores(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n);
 void dlsh_find_grown_attention(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n);

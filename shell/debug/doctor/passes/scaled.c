@@ -77,7 +77,7 @@ static const dl_journal_node *scaling(dlsh_pass p, const dl_journal_node *n, dou
 }
 
 /* Are the numbers that a node multiplies cosines, or otherwise bounded, and differ as far as they can? */
-static int are_bounded(dlsh_pass p, const dl_journal_node *n) {
+int dlsh_scales_cosines(dlsh_pass p, const dl_journal_node *n) {
     const int k = number_of(n) == 0;
     const dl_journal_value *v = &n->in[k];
     if (dlsh_op_is(dlsh_pass_source(p, n, k), "linear|add|conv2d|conv1d")) return 0; /* scores of a layer */
@@ -95,7 +95,7 @@ void dlsh_find_scaled_scores(dlsh_examination *e, dlsh_pass p, const dl_journal_
     const int far = direct && (factor <= 0.025 || factor >= 400);
     const double many = classes ? (double)z->shape[z->ndim - 1] : 1;
     const double least = log(1 + (many - 1) * exp(-2 * factor)), most = log(many);
-    if (!far && !(many > 2 && factor < 0.5 && least > 0.85 * most && are_bounded(p, by))) return;
+    if (!far && !(many > 2 && factor < 0.5 && least > 0.85 * most && dlsh_scales_cosines(p, by))) return;
     dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(by), dlsh_node_line(by),
                                    far ? "a temperature near 1" : "divide by the temperature: cosines / 0.1");
     dlsh_cause(f, "scores are multiplied by %.3g before the loss: probabilities %s", factor,
@@ -116,7 +116,7 @@ void dlsh_find_grown_attention(dlsh_examination *e, dlsh_pass p, const dl_journa
     const dl_journal_node *by = dlsh_op_is(n, "softmax") ? scaling(p, dlsh_pass_source(p, n, 0), &factor) : NULL;
     const dl_journal_node *of = by ? dlsh_pass_source(p, by, number_of(by) == 0) : NULL;
     while (dlsh_op_is(of, "permute|transpose|restride|reshape")) of = dlsh_pass_source(p, of, 0);
-    if (!dlsh_op_is(of, "matmul") || of->in[0].ndim < 2 || are_bounded(p, by)) return;
+    if (!dlsh_op_is(of, "matmul") || of->in[0].ndim < 2 || dlsh_scales_cosines(p, by)) return;
     const double length = (double)of->in[0].shape[of->in[0].ndim - 1];
     if (length < 4 || fabs(factor - sqrt(length)) > 0.01 * factor) return;
     dlsh_found(e, dlsh_node_file(by), dlsh_node_line(by), "divide by the root of the length: q @ k.T / sqrt(d)",
