@@ -119,7 +119,7 @@ static dl_status times_vectors(lines j, const void *x, long step, bool *done) {
 dl_status dl_cpu_gemm_half(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, const void *bias, dl_mat y,
                            bool *done) {
     *done = false;
-    if (omp_in_parallel() || !k) return DL_OK;
+    if (omp_in_parallel() || !m || !n || !k) return DL_OK;
     const lines rows = {.t = t, .m = m, .k = k, .a = a, .vectors = 1, .y = y.p, .step = 2 * y.rs};
     const lines columns = {.t = t,
                            .m = n,

@@ -123,7 +123,7 @@ POOLED_RULE(kl_div) {
     dl_tensor *x = c->in[0];
     if (!each) DL_TRY(dl_reduction_of(ATTR(c, LOSS_REDUCTION), &how));
     const dl_op *row = dl_op_row(ATTR_I(c, KL_DIV_LOG_TARGET) ? dl_id_log_divergence : dl_id_divergence);
-    dl_tensor *loss = K(dl_row_total(row, c->in, NULL, 0, how, false));
+    dl_tensor *loss = K(dl_row_total(row, c->in, NULL, 0, how, each)); /* 16 bits may not hold a sum */
     if (!each) RESULT(loss);
     return dl_finish(c, dl_div(loss, N(x->ndim ? (double)x->shape[0] : 1)));
 }

@@ -101,9 +101,10 @@ static dl_status give_channels(dl_back *b, const groups *n, int i, bool weight) 
     if (b->nin <= i || !DL_NEED(i)) return DL_OK;
     dl_tensor *d = T(dl_tensor_empty(1, &n->channels, dl_in_meta(b, i)->dtype, 0));
     if (!d) return dl_failed();
+    const long images = n->per ? n->images : 0; /* none of images without pixels */
     for (long c = 0; c < n->channels; c++) {
         double sum = 0;
-        for (long image = 0; image < n->images; image++) {
+        for (long image = 0; image < images; image++) {
             const long at = image * n->channels + c;
             sum += weight ? n->sumx[at] * n->rstd[at / n->per] : n->sum[at];
         }
