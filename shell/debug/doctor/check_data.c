@@ -194,22 +194,11 @@ static dlsh_property divides_by_spread(DLSH_UNUSED void *ctx, const dlsh_step *a
     return divides && dlsh_origin_at(at, at->n->kids[1], is_spread, NULL) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
 }
 
-typedef struct written_code {
-    const dlsh_examination *e;
-    double code;
-} written_code;
-
-static dlsh_property is_written(void *ctx, const dlsh_step *at) {
-    const written_code *w = ctx;
-    const int number = at->n->kind == DLSH_N_INT || at->n->kind == DLSH_N_FLOAT || at->n->kind == DLSH_N_UNARY;
-    return number && dlsh_number_of(w->e, at->file, at->n) == w->code ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
-}
-
 /* Where the code is written into the samples, or these were made before they were changed, or else where a column was
  * taken that was scaled with a code in it. *scaled: where it was scaled; 0: it was not. */
 static int line_of_code(const dlsh_examination *e, const dlsh_samples *s, double code, int *scaled) {
     const dlsh_node *data = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT);
-    const dlsh_node *put = data ? dlsh_origin(s->file, data, is_written, &(written_code){e, code}) : NULL;
+    const dlsh_node *put = data ? dlsh_origin_of_number(e, s->file, data, code) : NULL;
     if (put) return *scaled = 0, put->span.line;
     const int line = s->written_line ? s->written_line : line_before_changes(s->file, s->line);
     const dlsh_node *x = code != floor(code) && line == s->line ? data : NULL;
