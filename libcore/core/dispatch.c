@@ -167,12 +167,17 @@ void dl_widening_ends(const dl_call *c) {
     if (widening && widening->in == c->in) widening->ends = true;
 }
 
+static bool wants_gradient(const dl_call *c) {
+    for (int i = 0; dl_recording() && i < c->nin; i++)
+        if (c->in[i] && dl_requires_grad(c->in[i])) return true;
+    return false;
+}
+
 /* Does the kernel make 16 bits of such operands, and nobody want more of it? */
 static bool narrows(const dl_call *c) {
     const dl_kernel *k = dl_kernel_of(c->op, c->device);
     if (c->nin != 2 || !k || !(k->flags & DL_K_NARROW) || dl_vmap_watching || dl_recorder) return false;
-    for (int i = 0; i < 2; i++)
-        if (!c->in[i] || c->in[i]->weak || (dl_recording() && dl_requires_grad(c->in[i]))) return false;
+    if (!c->in[0] || !c->in[1] || c->in[0]->weak || c->in[1]->weak || wants_gradient(c)) return false;
     return is_half(c->in[0]) && c->in[1]->dtype == DL_F32;
 }
 
@@ -199,7 +204,8 @@ static dl_status widen_input(frame *f, dl_widening *w, int i) {
 static dl_status widen(frame *f) {
     dl_call *c = &f->call;
     dl_widening *w = widening;
-    if (c->op->flags & (DL_F_VIEW | DL_F_COMPOSITE | DL_F_CREATE) || (f->wide = takes_halves(c))) return DL_OK;
+    if (c->op->flags & (DL_F_VIEW | DL_F_COMPOSITE | DL_F_CREATE)) return DL_OK;
+    if (takes_halves(c)) return f->wide = !w->ends || wants_gradient(c), DL_OK;
     if (w->ends && (f->narrow = narrows(c))) return DL_OK;
     widening = NULL;
     dl_status s = DL_OK;

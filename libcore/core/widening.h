@@ -13,6 +13,6 @@ struct dl_widening *dl_widening_swap(struct dl_widening *to);
 
 /* Does the result of this call of a composite stay in f32, for one that runs it? */
 bool dl_widening_goes_on(const dl_call *c);
-/* The row that makes the result of this call comes next: a kernel with DL_K_NARROW rounds it once, where no gradient is
- * wanted. */
+/* The row that makes the result of this call comes next: a kernel with DL_K_NARROW or DL_K_WIDE rounds it once, where
+ * no gradient is wanted. */
 void dl_widening_ends(const dl_call *c);

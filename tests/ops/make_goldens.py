@@ -45,7 +45,7 @@ CALLS = {
     "mean_absolute_percentage_error": numbers(lambda y, g: ((y - g).abs() / y.abs().clamp(min=2.0 ** -52)).mean()),
     "median_absolute_error": numbers(lambda y, g: (y - g).abs().quantile(0.5, 0).mean()),
     "explained_variance_score": numbers(lambda y, g: (1 - (y - g).var(0, unbiased=False) / y.var(0, unbiased=False)).mean()),
-    "positive": lambda x: torch.positive(x), "add_scaled": torch.add, "sub_scaled": torch.sub,
+    "argument": torch.angle, "positive": lambda x: torch.positive(x), "add_scaled": torch.add, "sub_scaled": torch.sub,
     "zeta": lambda a, b: torch.special.zeta(a.double() if torch.is_tensor(a) else torch.tensor(float(a)).double(), b),
     "poisson_quantile": lambda r, u: (torch.special.gammaincc(torch.arange(1, 200).double(), r.double().unsqueeze(-1))
         < u.double().unsqueeze(-1)).sum(-1).to(r.dtype),
@@ -246,6 +246,7 @@ CALLS = {
     "var": lambda x, **kw: torch.var(x, dim=dims(x, kw), **pick(kw, "correction", "keepdim") or {"correction": 1}),
     "std": lambda x, **kw: torch.std(x, dim=dims(x, kw), **pick(kw, "correction", "keepdim") or {"correction": 1}),
     "square_sum": lambda x, **kw: torch.sum(x * x, dims(x, kw), kw.get("keepdim", False)),
+    "root_square_sum": lambda x, **kw: torch.linalg.vector_norm(x, 2, dims(x, kw), kw.get("keepdim", False)),
     "norm": lambda x, **kw: torch.linalg.vector_norm(x, kw.get("p", 2.0), dim=dims(x, kw), keepdim=kw.get("keepdim", False)),
     "max_dim": lambda x, **kw: tuple(torch.max(x, **kw)),
     "min_dim": lambda x, **kw: tuple(torch.min(x, **kw)),
@@ -275,7 +276,8 @@ CALLS = {
         x, y, p=p, margin=margin, weight=w, reduction="none") if x.shape[0] else x.sum(1),
     "place_masked": lambda x, mask, source: x.masked_scatter(mask, source),
     "multilabel_margins": lambda x, y: F.multilabel_margin_loss(x, y, reduction="none") if x.shape[0] else x.sum(1),
-    "slope_below": lambda x, w: torch.where(x > 0, x, x * w), "gated": lambda x, y: x * torch.sigmoid(y),
+    "slope_below": lambda x, w, lower=0.0, upper=1.0: torch.where(x > 0, x, x * (lower + (upper - lower) * w)),
+    "less_gumbel": lambda x: torch.log(-torch.log(x)), "gated": lambda x, y: x * torch.sigmoid(y),
     "triangle_places": lambda row, col, offset=0, lower=True: (torch.tril_indices if lower else torch.triu_indices)(
         row, col, offset),
     "conj_scaled": lambda x, scale: (x.conj() * scale).resolve_conj(),

@@ -482,6 +482,19 @@ static dl_status plain_var(dl_call *c) {
 KERNEL(var, plain_var, DL_FLOATS)
 
 SIMPLE(square_sum, DL_R_SUMSQUARE, DL_FLOATS)
+static dl_status plain_root_square_sum(dl_call *c) {
+    dl_tensor *o = c->out[0];
+    DL_TRY(run(c, DL_R_SUMSQUARE));
+    float *few = dl_ptr(o);
+    double *wide = dl_ptr(o);
+    for (int64_t i = 0; i < o->numel; i++)
+        if (o->dtype == DL_F32)
+            few[i] = sqrtf(few[i]);
+        else
+            wide[i] = sqrt(wide[i]);
+    return DL_OK;
+}
+KERNEL(root_square_sum, plain_root_square_sum, DL_FLOATS)
 SIMPLE(magnitude_sum, DL_R_SUMABS, DL_FLOATS)
 SIMPLE(known_sum, DL_R_SUMKNOWN, DL_FLOATS)
 

@@ -147,16 +147,22 @@ template <class T> struct sum_op : dl_red_op {
     }
 };
 
-struct square_f {
+struct as_it_is {
+    static __device__ double done(double sum) { return sum; }
+};
+struct square_f : as_it_is {
     static __device__ double of(double x) { return x * x; }
 };
-struct magnitude_f {
+struct root_square_f : square_f {
+    static __device__ double done(double sum) { return sqrt(sum); }
+};
+struct magnitude_f : as_it_is {
     static __device__ double of(double x) { return fabs(x); }
 };
-struct known_f {
+struct known_f : as_it_is {
     static __device__ double of(double x) { return x == x ? x : 0; }
 };
-/* The sum of F of the elements. */
+/* The sum of F of the elements, done with by F. */
 template <class F, class T> struct sum_of_op : dl_red_op {
     typedef double A;
     T *out;
@@ -164,7 +170,7 @@ template <class F, class T> struct sum_of_op : dl_red_op {
     __device__ A identity() const { return 0; }
     __device__ A take(A a, calc_t<T> x, long, int) const { return a + F::of((A)x); }
     __device__ A join(A a, A b) const { return a + b; }
-    __device__ void finish(A a, long i, int) const { put_real(out, i, a, wide); }
+    __device__ void finish(A a, long i, int) const { put_real(out, i, F::done(a), wide); }
 };
 
 /* The sum of products with `second`. */
@@ -235,6 +241,7 @@ REDUCTION_WIDE(mean, DL_FLOATS, sum_op<T>{{}, (total_t<T> *)out, r.each, wide_of
 #define SUM_OF(f)                                                                                                      \
     sum_of_op<f, T> { {}, (T *)out, wide_of(c) }
 REDUCTION_WIDE(square_sum, DL_FLOATS, SUM_OF(square_f))
+REDUCTION_WIDE(root_square_sum, DL_FLOATS, SUM_OF(root_square_f))
 REDUCTION_WIDE(magnitude_sum, DL_FLOATS, SUM_OF(magnitude_f))
 REDUCTION_WIDE(known_sum, DL_FLOATS, SUM_OF(known_f))
 static double positive(double n) { return n > 0 ? n : 0; }

@@ -57,7 +57,8 @@ POOLED_RULE(imag) {
     return dl_finish(c, part(p, c->in[0], 1));
 }
 
-POOLED_RULE(angle) { return dl_finish(c, dl_atan2(K(part(p, c->in[0], 1)), K(part(p, c->in[0], 0)))); }
+COMPOSE_RULE(angle) { return dl_finish(c, dl_argument(c->in[0])); }
+POOLED_RULE(argument) { return dl_finish(c, dl_atan2(K(part(p, c->in[0], 1)), K(part(p, c->in[0], 0)))); }
 
 COMPOSE_RULE(conj) { return dl_finish(c, dl_ref(c->in[0])); }
 

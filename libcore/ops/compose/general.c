@@ -195,7 +195,7 @@ static dl_tensor *length(dl_pool *p, dl_tensor *x, double power, const long *dim
     if (last >= 0) {
         out = length_of_rows(p, x, power, last, keep, wide);
     } else if (power == 2) {
-        out = K(safe_root(K(dl_square_sum(x, dims, n, keep)), power, p));
+        out = K(dl_root_square_sum(x, dims, n, keep));
     } else if (power == 0) {
         out = K(dl_sum(K(dl_to(K(dl_ne(x, N(0))), x->dtype)), dims, n, keep));
     } else if (power == 1 && !dl_dtype_is_complex(x->dtype)) {
@@ -216,6 +216,7 @@ POOLED_RULE(norm) {
     const dl_aval *dim = ATTR(c, NORM_DIM);
     const double power = ATTR_F(c, NORM_P);
     if (isnan(power)) return dl_fail(DL_ERR_VALUE, "p cannot be %g", power);
+    if (power == 2) dl_widening_ends(c);
     dl_tensor *x = dl_dtype_is_complex(c->in[0]->dtype) ? K(dl_abs(c->in[0])) : c->in[0];
     dl_tensor *out =
         length(p, x, power, dim->given ? dim->u.v : NULL, dim->n, ATTR_I(c, NORM_KEEPDIM) != 0, dl_widening_goes_on(c));

@@ -29,7 +29,7 @@ POOLED_RULE(prelu) {
         w = K(dl_reshape(w, shape, x->ndim));
     } else
         w = K(dl_reshape(w, shape, 0));
-    return dl_finish(c, dl_slope_below(x, w));
+    return dl_finish(c, dl_slope_below(x, w, 0, 1));
 }
 
 POOLED_RULE(glu) {

@@ -1,11 +1,14 @@
 /* Running products of complex numbers, and running largest values. Products in log2(n) steps, of which each multiplies
  * every element by the one that lies 1, 2, 4, ... before it. */
+#include "core/device/device.h"
 #include "core/scope.h"
 #include "ops/compose/compose.h"
 #include "dlcore/arithmetic.h"
 #include "dlcore/copy.h"
 #include "dlcore/index.h"
 #include "dlcore/view.h"
+#include "ops/names/index.h"
+#include "ops/names/sort.h"
 #include "ops/rules/reduce.h"
 
 /* The first `by` elements of t, then those of `joined`. */
@@ -35,7 +38,8 @@ static dl_status best_so_far(dl_call *c, long dim, bool largest) {
     int d;
     dl_tensor *x = c->in[0];
     DL_TRY(dl_dim_norm(dim, x->ndim, &d));
-    DL_OWNED dl_tensor *plain = dl_ordered(x);
+    const dl_kernel *k = dl_kernel_of(dl_op_row(dl_id_best_place), c->device);
+    DL_OWNED dl_tensor *plain = k && k->dtypes & DL_BIT(x->dtype) ? dl_detach(x) : dl_ordered(x);
     DL_OWNED dl_tensor *at = plain ? dl_best_place(plain, d, largest) : NULL;
     dl_tensor *values = at ? dl_gather(x, at, d) : NULL, *places = values ? dl_ref(at) : NULL;
     if (!places) return dl_unref(values), dl_failed();

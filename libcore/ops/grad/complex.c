@@ -46,5 +46,13 @@ GRAD_RULE(sgn) {
     return dl_give(b, 0, d ? dl_where(none, NUM(0), d) : NULL);
 }
 
+/* (-b + i a) g / |x|**2 of x = a + i b */
+GRAD_RULE(argument) {
+    dl_tensor *x = IN_(UNARY_INPUT), *size = T(dl_modulus(x));
+    dl_tensor *by = T(dl_where(T(dl_eq(size, NUM(0))), NUM(1), size)), *g = T(dl_div(T(dl_div(G0, by)), by));
+    dl_tensor *re = T(dl_mul(T(dl_imag(x)), T(dl_neg(g)))), *im = T(dl_mul(T(dl_real(x)), g));
+    return dl_give(b, 0, dl_complex(re, im));
+}
+
 /* The direction of x */
 RULE(modulus, dl_mul(G0, T(dl_sgn(IN_(UNARY_INPUT)))))

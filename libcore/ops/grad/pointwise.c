@@ -246,8 +246,10 @@ GRAD_RULE(minimum) {
 
 GRAD_RULE(slope_below) {
     dl_tensor *above = T(dl_gt(LEFT, NUM(0)));
-    GIVE(BINARY_INPUT, dl_where(above, G0, T(dl_mul(G0, RIGHT))));
-    GIVE(BINARY_OTHER, dl_where(above, NUM(0), T(dl_mul(G0, LEFT))));
+    const double lower = ATTR_F(b, SLOPE_BELOW_LOWER), range = ATTR_F(b, SLOPE_BELOW_UPPER) - lower;
+    dl_tensor *slope = T(dl_add_scaled(NUM(lower), RIGHT, range));
+    GIVE(BINARY_INPUT, dl_where(above, G0, T(dl_mul(G0, slope))));
+    GIVE(BINARY_OTHER, dl_where(above, NUM(0), T(dl_mul(T(dl_mul(G0, LEFT)), NUM(range)))));
     return DL_OK;
 }
 

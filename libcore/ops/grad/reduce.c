@@ -60,6 +60,12 @@ GRAD_RULE(var) {
 }
 
 RULE(square_sum, dl_mul(T(dl_mul(kept_alike(b, G0), NUM(2))), IN_(REDUCE_INPUT)))
+/* x * g / y: 0 where y is 0. */
+GRAD_RULE(root_square_sum) {
+    dl_tensor *y = OUT_(ROOT_SQUARE_SUM_OUT), *zero = T(dl_eq(y, NUM(0)));
+    dl_tensor *slope = T(dl_div(T(dl_where(zero, NUM(0), G0)), T(dl_where(zero, NUM(1), y))));
+    return dl_give(b, 0, dl_mul(kept_alike(b, slope), IN_(REDUCE_INPUT)));
+}
 RULE(magnitude_sum, dl_mul(kept_alike(b, G0), T(dl_sign(IN_(REDUCE_INPUT)))))
 RULE(known_sum, dl_where(T(dl_isnan(IN_(REDUCE_INPUT))), NUM(0), kept(b, G0)))
 

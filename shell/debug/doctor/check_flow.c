@@ -273,7 +273,7 @@ static void look_at_margin(dlsh_examination *e, dlsh_pass p, const dl_journal_no
 /* The size of a distance; NaN: the node is none, or it is not known. */
 static double distance(dlsh_pass p, const dl_journal_node *n) {
     for (int i = 0; n && i < 6; i++) {
-        if (dlsh_op_is(n, "sqrt|norm") && n->out.n) return n->out.mean;
+        if (dlsh_op_is(n, "sqrt|norm|root_square_sum") && n->out.n) return n->out.mean;
         const dl_journal_value *d = &n->in[0];
         if (dlsh_op_is(n, "square_sum|square|pow|norm") && d->n) return sqrt(d->mean * d->mean + d->std * d->std);
         if (!dlsh_op_is(n, "where|sum|mean|add|clamp|sqrt|maximum")) return NAN;

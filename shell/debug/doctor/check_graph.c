@@ -76,9 +76,9 @@ static int is_shared(dlsh_pass p, const dl_journal_node *n) {
     if (dlsh_op_is(n, "cumsum|flip|sort")) return 1;
     for (int i = 0; i < 6 && dlsh_op_is(user, "clamp|maximum|where|sqrt|reshape|unsqueeze"); i++)
         user = dlsh_pass_user(p, user);
-    if (dlsh_op_is(n, "norm|square_sum") && !dlsh_op_is(user, "div")) return 0; /* as a penalty */
-    return dlsh_op_is(n, "mean|sum|var|amax|amin|norm|square_sum") && dlsh_op_is(user, "sub|div|add|mul") &&
-           user->out.ndim >= 2 && user->out.shape[0] == n->in[0].shape[0];
+    if (dlsh_op_is(n, "norm|square_sum|root_square_sum") && !dlsh_op_is(user, "div")) return 0; /* as a penalty */
+    return dlsh_op_is(n, "mean|sum|var|amax|amin|norm|square_sum|root_square_sum") &&
+           dlsh_op_is(user, "sub|div|add|mul") && user->out.ndim >= 2 && user->out.shape[0] == n->in[0].shape[0];
 }
 
 /* A figure of all elements, [N, K], where one of each sample was meant: it is put beside figures of samples. */
@@ -163,7 +163,7 @@ static void look_at_samples(dlsh_examination *e, dlsh_pass p, const dl_journal_n
     if (!is_shared(p, n) || dlsh_averages_around(e, n->file, n->line)) return;
     dlsh_finding *f =
         dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n), "compute it for each sample: dim=1, or dim=-1");
-    dlsh_cause(f, "%s mixes the samples of a batch", dlsh_op_is(n, "square_sum") ? "norm" : n->op);
+    dlsh_cause(f, "%s mixes the samples of a batch", dlsh_op_is(n, "square_sum|root_square_sum") ? "norm" : n->op);
     if (dlsh_keeps_average(e, NULL, 0)) dlsh_only_note(e, f); /* as batch norm does, written by hand */
     dlsh_evidence(f, "%s runs along dimension 0, the %ld samples", n->op, n->in[0].shape[0]);
 }

@@ -134,8 +134,9 @@ static int compares(dlsh_pass p, const dl_journal_node *n) {
     for (int i = 0; n && i < DEEPEST; i++) {
         if (dlsh_op_is(n, pairs)) return n->in[0].constant != n->in[1].constant;
         const int k = n->in[0].constant ? 1 : 0;
-        n = dlsh_op_is(n, "mul|div|mean|sum|square_sum|square|pow|abs|sqrt|reshape|huber") ? dlsh_pass_source(p, n, k)
-                                                                                           : NULL;
+        n = dlsh_op_is(n, "mul|div|mean|sum|square_sum|root_square_sum|square|pow|abs|sqrt|reshape|huber")
+                ? dlsh_pass_source(p, n, k)
+                : NULL;
     }
     return 0;
 }

@@ -1,12 +1,14 @@
-/* Kernels of places: of values in sorted rows; and of the best element so far along a dimension,
- * whose rows and columns are cut into parts: the best of each part, the best before each part, then the running ones.
- * And how many elements lie in each of some intervals. */
-#include "cuda/kernels/rows.cuh"
+/* Kernels of places: of values in sorted rows; and of the best element so far along a dimension. And how many elements
+ * lie in each of some intervals. */
+#include "cuda/kernels/running.cuh"
 #include "ops/names/index.h"
 #include "ops/names/sort.h"
 
-enum { THREADS = 256, WARPS = THREADS / DL_WARP, WANTED = 1 << 16, LEAST_PART = 512 };
+#include <limits.h>
+
+enum { THREADS = 256 };
 enum : unsigned { ORDERED = DL_BIT(DL_I32) | DL_BIT(DL_I64) | DL_BIT(DL_F32) | DL_BIT(DL_F64) };
+enum : unsigned { PLACED = ORDERED | DL_HALVES };
 
 /* ---- binary search */
 
@@ -93,95 +95,22 @@ const dl_kernel dl_cuda_sorted_place = {run_sorted_place, NULL, ORDERED, NULL, 0
 
 /* ---- running places: of several equal ones the last, of NaN every one */
 
-template <class T> struct best_job {
+template <class T, class P> struct best_of {
+    struct A {
+        calc_t<T> v;
+        P at; /* -1: none */
+    };
     const T *x;
-    long *at, *start; /* places of results; the best of each part, then that before it, -1: none; NULL for one part */
-    long outer, d, inner, parts, part;
+    long *out;
     bool largest;
-
-    /* Does v, which comes later, replace best? */
-    __device__ bool wins(T v, T best) const { return (largest ? v >= best : v <= best) || v != v; }
+    __device__ A none() const { return {calc_t<T>(0), -1}; }
+    __device__ A at(long i, long j) const { return {dl_up(x[i]), (P)j}; }
+    __device__ A join(A a, A b) const {
+        const bool wins = (largest ? b.v >= a.v : b.v <= a.v) || b.v != b.v;
+        return b.at >= 0 && (wins || a.at < 0) ? b : a;
+    }
+    __device__ void put(long i, A v) const { out[i] = v.at; }
 };
-
-/* A warp has a part of a row. STORE: writes running places, else the best of the part. */
-template <class T, bool STORE> __global__ void __launch_bounds__(THREADS) best_rows_kernel(best_job<T> c) {
-    long k = (long)blockIdx.x * WARPS + threadIdx.x / DL_WARP, row = k / c.parts, first = k % c.parts * c.part;
-    int lane = threadIdx.x % DL_WARP;
-    if (row >= c.outer) return;
-    const T *x = c.x + row * c.d;
-    long end = first + c.part < c.d ? first + c.part : c.d, before = STORE && c.start ? c.start[k] : -1;
-    T best = before >= 0 ? x[before] : T();
-    for (long base = first; base < end; base += DL_WARP) {
-        long i = base + lane, place = i < end ? i : -1;
-        T v = i < end ? x[i] : T();
-        for (int by = 1; by < DL_WARP; by *= 2) {
-            T left = __shfl_up_sync(0xffffffffu, v, by);
-            long at = __shfl_up_sync(0xffffffffu, place, by);
-            if (lane >= by && at >= 0 && (place < 0 || !c.wins(v, left))) v = left, place = at;
-        }
-        if (before >= 0 && (place < 0 || !c.wins(v, best))) v = best, place = before;
-        if (STORE && i < end) c.at[row * c.d + i] = place;
-        best = __shfl_sync(0xffffffffu, v, DL_WARP - 1);
-        before = __shfl_sync(0xffffffffu, place, DL_WARP - 1);
-    }
-    if (!STORE && !lane) c.start[k] = before;
-}
-
-/* A thread has a part of a column. */
-template <class T, bool STORE> __global__ void __launch_bounds__(THREADS) best_columns_kernel(best_job<T> c) {
-    long k = (long)blockIdx.x * THREADS + threadIdx.x, in = k % c.inner, part = k / c.inner % c.parts;
-    long row = k / (c.inner * c.parts), first = part * c.part;
-    if (row >= c.outer) return;
-    const T *x = c.x + row * c.d * c.inner + in;
-    long *at = c.at + row * c.d * c.inner + in;
-    long end = first + c.part < c.d ? first + c.part : c.d, before = STORE && c.start ? c.start[k] : -1;
-    T best = before >= 0 ? x[before * c.inner] : T();
-#pragma unroll 4
-    for (long i = first; i < end; i++) {
-        T v = x[i * c.inner];
-        if (before < 0 || c.wins(v, best)) best = v, before = i;
-        if (STORE) at[i * c.inner] = before;
-    }
-    if (!STORE) c.start[k] = before;
-}
-
-/* A thread has a row or column: the best of each part becomes the best before it. */
-template <class T> __global__ void __launch_bounds__(THREADS) best_before_kernel(best_job<T> c) {
-    long k = (long)blockIdx.x * THREADS + threadIdx.x, in = k % c.inner, row = k / c.inner, before = -1;
-    if (row >= c.outer) return;
-    const T *x = c.x + row * c.d * c.inner + in;
-    for (long p = 0; p < c.parts; p++) {
-        long *at = c.start + (row * c.parts + p) * c.inner + in, own = *at;
-        *at = before;
-        if (before < 0 || c.wins(x[own * c.inner], x[before * c.inner])) before = own;
-    }
-}
-
-template <class T> static dl_status best_places(dl_gpu *g, best_job<T> c) {
-    const long lines = c.outer * c.inner;
-    c.parts = (WANTED + lines - 1) / lines;
-    if (c.parts > c.d / LEAST_PART) c.parts = c.d / LEAST_PART;
-    if (c.parts < 1) c.parts = 1;
-    c.part = ((c.d + c.parts - 1) / c.parts + DL_WARP - 1) / DL_WARP * DL_WARP;
-    c.parts = (c.d + c.part - 1) / c.part;
-    if (c.parts > 1 && !(c.start = (long *)dl_gpu_take(g, sizeof(long) * (size_t)(lines * c.parts))))
-        return dl_failed();
-    const bool rows = c.inner == 1;
-    const unsigned blocks = dl_blocks(lines * c.parts, rows ? WARPS : THREADS);
-    if (c.start) {
-        if (rows)
-            best_rows_kernel<T, false><<<blocks, THREADS, 0, g->stream>>>(c);
-        else
-            best_columns_kernel<T, false><<<blocks, THREADS, 0, g->stream>>>(c);
-        best_before_kernel<T><<<dl_blocks(lines, THREADS), THREADS, 0, g->stream>>>(c);
-    }
-    if (rows)
-        best_rows_kernel<T, true><<<blocks, THREADS, 0, g->stream>>>(c);
-    else
-        best_columns_kernel<T, true><<<blocks, THREADS, 0, g->stream>>>(c);
-    dl_gpu_drop(g, c.start);
-    return dl_gpu_launched(g);
-}
 
 static dl_status run_best_place(dl_call *c) {
     DL_USE_GPU(g, c->device);
@@ -190,18 +119,16 @@ static dl_status run_best_place(dl_call *c) {
     DL_TRY(dl_dim_norm(ATTR_I(c, BEST_PLACE_DIM), o->ndim, &dim));
     if (!o->numel) return DL_OK;
     if (!(x = dl_cuda_contiguous(g, c->in[0]))) return dl_failed();
-    dl_status s = dl_dispatch<ORDERED>(x->dtype, [&](auto tag) {
+    const bool largest = ATTR_I(c, BEST_PLACE_LARGEST) != 0, wide = o->ndim && o->shape[dim] > INT_MAX;
+    dl_status s = dl_dispatch<PLACED>(x->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        best_job<T> job = {dl_data<T>(x), dl_data<long>(o), NULL, 1, o->ndim ? o->shape[dim] : 1, 1, 1, 1, false};
-        for (int d = 0; d < o->ndim; d++)
-            if (d != dim) *(d < dim ? &job.outer : &job.inner) *= o->shape[d];
-        job.largest = ATTR_I(c, BEST_PLACE_LARGEST) != 0;
-        return best_places(g, job);
+        return wide ? dl_running(g, best_of<T, long>{dl_data<T>(x), dl_data<long>(o), largest}, o, dim, false)
+                    : dl_running(g, best_of<T, int>{dl_data<T>(x), dl_data<long>(o), largest}, o, dim, false);
     });
     dl_unref(x);
     return s;
 }
-const dl_kernel dl_cuda_best_place = {run_best_place, NULL, ORDERED, NULL, 0};
+const dl_kernel dl_cuda_best_place = {run_best_place, NULL, PLACED, NULL, 0};
 
 /* ---- counts of intervals */
 

@@ -88,8 +88,7 @@ POOLED_RULE(bernoulli_sample) {
 POOLED_RULE(categorical_sample) {
     const long last = -1;
     dl_tensor *u = dl_draw_noise(c, p, dl_rand, 1, c->in[0]->shape[c->in[0]->ndim - 1]);
-    dl_tensor *gumbel = K(dl_neg(K(dl_log(K(dl_neg(K(dl_log(u))))))));
-    return dl_finish(c, dl_argmax(K(dl_add(c->in[0], gumbel)), &last, 0));
+    return dl_finish(c, dl_argmax(K(dl_sub(c->in[0], K(dl_less_gumbel(u)))), &last, 0));
 }
 
 /* ---- gamma and its kin */

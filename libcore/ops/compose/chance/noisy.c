@@ -22,16 +22,14 @@ POOLED_RULE(rrelu) {
     const double low = ATTR_F(c, RRELU_LOWER), high = ATTR_F(c, RRELU_UPPER);
     if (!(low <= high)) return dl_fail(DL_ERR_VALUE, "lower must not be above upper, as %g is above %g", low, high);
     if (!ATTR_I(c, RRELU_TRAINING)) return dl_finish(c, dl_leaky_relu(x, (low + high) / 2));
-    dl_tensor *slope = K(dl_add_scaled(N(low), uniform(p, x), high - low));
-    return dl_finish(c, dl_slope_below(x, slope));
+    return dl_finish(c, dl_slope_below(x, uniform(p, x), low, high));
 }
 
-/* ln(-ln u), in f32 where x has 16 bits; u keeps away from 0 and 1, where it would be infinite. */
+/* ln(-ln u), in f32 where x has 16 bits. */
 static dl_tensor *less_gumbel(dl_pool *p, const dl_tensor *x) {
     const dl_dtype t = DL_BIT(x->dtype) & DL_HALVES ? DL_F32 : x->dtype;
-    const double low = 0x1p-126, high = 1 - 0x1p-24;
-    dl_tensor *u = K(dl_clamp(K(dl_rand(x->shape, x->ndim, (int)t, x->st->device)), &low, &high));
-    return K(dl_to_dtype(K(dl_log(K(dl_neg(K(dl_log(u)))))), x->dtype));
+    dl_tensor *u = K(dl_rand(x->shape, x->ndim, (int)t, x->st->device));
+    return K(dl_to_dtype(K(dl_less_gumbel(u)), x->dtype));
 }
 
 /* Jang, Gu, Poole: Categorical reparameterization with Gumbel-softmax (2017). */

@@ -50,8 +50,8 @@ POOLED_RULE(relaxed_one_hot_categorical_log_prob) {
     RESULT(ADD(SUM(each), ADD(MUL(LOG(t), N(k - 1)), N(lgamma(k)))));
 }
 POOLED_RULE(relaxed_one_hot_categorical_sample) {
-    dl_tensor *gumbel = NEG(LOG(NEG(LOG(uniform(c, p)))));
-    return dl_finish(c, dl_softmax(DIV(ADD(IN(1), gumbel), IN(0)), -1));
+    dl_tensor *less = K(dl_less_gumbel(uniform(c, p)));
+    return dl_finish(c, dl_softmax(DIV(SUB(IN(1), less), IN(0)), -1));
 }
 
 /* ---- F: df1, df2 */

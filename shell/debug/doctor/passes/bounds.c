@@ -44,7 +44,8 @@ static const struct {
     const char *ops;
     dlsh_bounds range;
 } fixed[] = {
-    {"square_sum|square|abs|magnitude_sum|square_difference|huber|huber_difference|cross_entropy|logit_loss|"
+    {"square_sum|root_square_sum|square|abs|magnitude_sum|square_difference|huber|huber_difference|cross_entropy|logit_"
+     "loss|"
      "probability_loss|batch_norm_relu|var",
      {0, INFINITY, HIGH, 0}},
     {"softmax|hardsigmoid", {0, 1, 0, 0}},

@@ -33,7 +33,7 @@ static long place_of(dlsh_pass p, const dl_journal_value *v) {
 }
 
 static int is_reduced(const dl_journal_node *n) {
-    return !n->out.ndim || dlsh_op_is(n, "sum|mean|square_sum|amax|amin|logsumexp|norm|var");
+    return !n->out.ndim || dlsh_op_is(n, "sum|mean|square_sum|root_square_sum|amax|amin|logsumexp|norm|var");
 }
 
 /* Of an operand: has it data in it? */

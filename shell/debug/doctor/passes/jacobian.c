@@ -10,7 +10,7 @@ static const char linear[] =
     "add|sub|neg|mul|div|sum|mean|reshape|view|restride|transfer|to|clone|expand|permute|transpose|squeeze|unsqueeze|"
     "flatten|as_strided|select|narrow|slice|contiguous|index_select|cat|stack|split|chunk";
 static const char measuring[] =
-    "square|square_sum|pow|abs|norm|square_difference|huber_difference|softplus|log_sigmoid";
+    "square|square_sum|root_square_sum|pow|abs|norm|square_difference|huber_difference|softplus|log_sigmoid";
 
 enum { MIXED = 2 };
 /* Of the nodes of a pass. */

@@ -31,7 +31,8 @@ static int shrank_by_penalty(const dl_journal_row *r, const dl_journal_value *v)
     const double before = hypot(v->mean, v->std);
     for (long k = 0; k < q.n; k++) {
         const dl_journal_value *w = &q.at[k].in[0];
-        if (dlsh_op_is(&q.at[k], "square|square_sum|pow|norm") && w->there && w->leaf == v->leaf && w->n)
+        if (dlsh_op_is(&q.at[k], "square|square_sum|root_square_sum|pow|norm") && w->there && w->leaf == v->leaf &&
+            w->n)
             return r->count > 20 && hypot(w->mean, w->std) < 0.5 * before;
     }
     return 0;
@@ -42,7 +43,9 @@ void dlsh_find_heavy_penalty(dlsh_examination *e, const dl_journal_row *r) {
     for (long k = 0; k < p.n; k++) {
         const dl_journal_node *n = &p.at[k];
         const dl_journal_value *v = &n->in[0];
-        if (!dlsh_op_is(n, "mul|square|square_sum|pow|abs|norm") || !v->there || !v->leaf || v->ndim < 2) continue;
+        if (!dlsh_op_is(n, "mul|square|square_sum|root_square_sum|pow|abs|norm") || !v->there || !v->leaf ||
+            v->ndim < 2)
+            continue;
         double other = -1;
         for (long i = 0; i < p.n; i++)
             for (int j = 0; j < p.at[i].nin && j < 8; j++)
