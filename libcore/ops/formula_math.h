@@ -391,13 +391,14 @@ DL_HELPER(c_sqrt)(T x) {
     PART_T big = SQRT(a / 2 + size / 2), small = ABS(x.im) / (2 * big);
     return x.re >= 0 ? PAIR(big, COPYSIGN(small, x.im)) : PAIR(small, COPYSIGN(big, x.im));
 }
-/* (sinh(2 re) + i sin(2 im)) / (cosh(2 re) + cos(2 im)), from t = tan(im), which is finite; +-1 far from the axis */
+/* (sinh(2 re) + i sin(2 im)) / (cosh(2 re) + cos(2 im)), by half the angles; +-1 far from the axis. u = e**|re| - 1 */
 DL_HELPER(c_tanh)(T x) {
     if (ABS(x.re) > 20) {
         PART_T e = EXP(-2 * ABS(x.re));
         return PAIR(COPYSIGN((PART_T)1, x.re), 2 * e * SIN(2 * x.im));
     }
-    PART_T s = SINH(x.re), c = COSH(x.re), cosine = COS(x.im), d = s * s + cosine * cosine;
-    return PAIR(s * c / d, SIN(x.im) * cosine / d);
+    PART_T u = EXPM1(ABS(x.re)), e = u + 1, inverse = 1 / e, s = (u + u * inverse) / 2, c = (e + inverse) / 2;
+    PART_T cosine = COS(x.im), by = 1 / (s * s + cosine * cosine);
+    return PAIR(COPYSIGN(s * c * by, x.re), SIN(x.im) * cosine * by);
 }
 #endif

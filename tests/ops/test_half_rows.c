@@ -23,7 +23,7 @@ static dl_tensor *bag(const operands *o) {
     return dl_embedding_bag(o->index, o->x, NULL, NULL, o->how ? "mean" : "sum", 0, NULL);
 }
 
-enum { SUM, MEAN, LARGEST, SQUARES, LOGSUMEXP, PRODUCT, NHOW };
+enum { SUM, MEAN, LARGEST, SQUARES, LOGSUMEXP, PRODUCT, LENGTH, NHOW };
 
 static dl_tensor *reduce(const operands *o) {
     static const long all[][3] = {{0, 1, 2}, {0, 1, 2}, {2, 0, 1}, {1, 0, 2}, {0, 1, 2}, {0, 2, 1}, {1, 2, 0}};
@@ -34,6 +34,7 @@ static dl_tensor *reduce(const operands *o) {
     if (o->how == LARGEST) return dl_amax(o->x, dims, n, 0);
     if (o->how == LOGSUMEXP) return dl_logsumexp(o->x, dims, n, 0);
     if (o->how == PRODUCT) return dl_prod(o->x, n == 1 ? dims : NULL, 0);
+    if (o->how == LENGTH) return dl_norm(o->x, dims, n, 0, 2);
     return dl_var(o->x, dims, n, 0, 0);
 }
 

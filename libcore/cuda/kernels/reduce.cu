@@ -9,6 +9,8 @@
 #include "ops/names/reduce.h"
 
 enum { WANTED_BLOCKS = 1024, LEAST_EACH = 8, FEW_BLOCKS = 132 };
+/* Threads that keep the memory busy, so that a row needs no more of them; and threads whose reads fill its lines. */
+enum { WANTED_THREADS = 1 << 17, LEAST_BY = 16 };
 /* Most elements of a result, and least results, of the kernel for elements side by side. */
 enum { SIDE_MOST = 64, SIDE_LEAST = 1 << 15 };
 
@@ -82,7 +84,10 @@ static void block_of(dl_red_plan *p) {
         if (p->outs <= p->bx / 2) p->bx = power_of_two(p->outs, p->bx), p->by = DL_RED_THREADS / p->bx;
         return;
     }
-    p->by = power_of_two((p->n + LEAST_EACH - 1) / LEAST_EACH, DL_RED_THREADS);
+    const int most = power_of_two((p->n + LEAST_EACH - 1) / LEAST_EACH, DL_RED_THREADS);
+    const int enough = power_of_two((WANTED_THREADS + p->outs - 1) / (p->outs ? p->outs : 1), DL_RED_THREADS);
+    p->by = enough < LEAST_BY ? LEAST_BY : enough;
+    if (p->by > most) p->by = most;
     while (p->by < DL_RED_THREADS && p->by < p->n && p->outs * p->by < (long)FEW_BLOCKS * DL_RED_THREADS) p->by *= 2;
     p->bx = DL_RED_THREADS / p->by;
 }
@@ -106,7 +111,8 @@ void dl_red_plan_of(dl_red_plan *p, const dl_tensor *x, unsigned mask, bool in_o
     divisors(&p->red);
     block_of(p);
     long blocks = (p->outs + p->bx - 1) / p->bx, most = p->n / ((long)p->by * LEAST_EACH);
-    long splits = blocks < WANTED_BLOCKS ? WANTED_BLOCKS / (blocks ? blocks : 1) : 1;
+    long splits =
+        blocks < WANTED_BLOCKS && (p->cols || p->by == DL_RED_THREADS) ? WANTED_BLOCKS / (blocks ? blocks : 1) : 1;
     if (splits > most) splits = most > 1 ? most : 1;
     long unit = 4L * p->by;
     p->chunk = ((p->n + splits - 1) / splits + unit - 1) / unit * unit;
