@@ -95,11 +95,13 @@ const dl_kernel dl_cuda_sorted_place = {run_sorted_place, NULL, ORDERED, NULL, 0
 
 /* ---- running places: of several equal ones the last, of NaN every one */
 
-template <class T, class P> struct best_of {
-    struct A {
-        calc_t<T> v;
-        P at; /* -1: none */
-    };
+template <class C, class P> struct placed {
+    C v;
+    P at; /* -1: none */
+};
+
+template <class T, class P> struct best_so_far {
+    typedef placed<calc_t<T>, P> A;
     const T *x;
     long *out;
     bool largest;
@@ -122,8 +124,8 @@ static dl_status run_best_place(dl_call *c) {
     const bool largest = ATTR_I(c, BEST_PLACE_LARGEST) != 0, wide = o->ndim && o->shape[dim] > INT_MAX;
     dl_status s = dl_dispatch<PLACED>(x->dtype, [&](auto tag) {
         typedef decltype(tag) T;
-        return wide ? dl_running(g, best_of<T, long>{dl_data<T>(x), dl_data<long>(o), largest}, o, dim, false)
-                    : dl_running(g, best_of<T, int>{dl_data<T>(x), dl_data<long>(o), largest}, o, dim, false);
+        return wide ? dl_running(g, best_so_far<T, long>{dl_data<T>(x), dl_data<long>(o), largest}, o, dim, false)
+                    : dl_running(g, best_so_far<T, int>{dl_data<T>(x), dl_data<long>(o), largest}, o, dim, false);
     });
     dl_unref(x);
     return s;

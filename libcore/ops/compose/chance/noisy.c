@@ -1,11 +1,8 @@
 /* Functions that draw noise: a rectifier with random slopes, softened draws of classes. */
 #include "ops/compose/compose.h"
 #include "dlcore/arithmetic.h"
-#include "dlcore/binary.h"
 #include "dlcore/compare.h"
-#include "dlcore/rounding.h"
 #include "dlcore/create.h"
-#include "dlcore/elementary.h"
 #include "dlcore/index.h"
 #include "dlcore/loss.h"
 #include "dlcore/reduce.h"
