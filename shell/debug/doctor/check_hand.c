@@ -234,6 +234,86 @@ static const dlsh_node *rate_in(const reader *r, const dlsh_node *n, const char 
     return NULL;
 }
 
+/* ---------------------------------------------------------------- a rate that goes in twice */
+
+/* The factor of a gradient, or of what is made of some: lr * g, g * lr, alpha=lr; *other: what it multiplies. */
+static const dlsh_node *factor_of(const reader *r, const dlsh_node *n, int k, const dlsh_node **other) {
+    const int product = n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL && k < 2;
+    const int adds = dlsh_is_call_of(n, "add|sub|add_|sub_") && n->nkids > 1 && !k;
+    *other = product ? n->kids[1 - k] : adds ? n->kids[1] : NULL;
+    const dlsh_node *factor = product ? n->kids[k] : adds ? dlsh_argument_of(n, INT_MAX - 1, "alpha") : NULL;
+    while (factor && factor->kind == DLSH_N_UNARY && factor->op == DLSH_OP_NEG) factor = factor->kids[0];
+    return factor && dlsh_number_of(r->e, r->file, factor) > 0 ? factor : NULL;
+}
+
+/* The factors of a product, without those of its sums. */
+static int factors_of(const reader *r, const dlsh_node *n, const dlsh_node **out, int max) {
+    const dlsh_node *other;
+    int found = 0;
+    for (int k = 0; n && k < 2 && found < max; k++) {
+        const dlsh_node *by = factor_of(r, n, k, &other);
+        if (by) out[found++] = by;
+    }
+    const int within = n && ((n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL) || n->kind == DLSH_N_UNARY);
+    for (int i = 0; within && i < n->nkids; i++) found += factors_of(r, n->kids[i], out + found, max - found);
+    return found;
+}
+
+/* Is it the same number of the text, by whatever name? */
+static int is_same_number(const reader *r, const dlsh_node *a, const dlsh_node *b) {
+    if (a->kind != DLSH_N_NAME && a->kind != DLSH_N_FIELD) return 0;
+    const dlsh_node *made = dlsh_made(r->file, a);
+    return made && made == dlsh_made(r->file, b);
+}
+
+typedef struct twice {
+    reader r;
+    const dlsh_node *rate[4], *again; /* the factors of an update; what has one of them once more */
+    int n;
+} twice;
+
+/* Is it a weight, w or w.detach()? */
+static int holds_weight(const reader *r, const dlsh_node *n) {
+    while (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD && n->nkids == 1) n = n->kids[0]->kids[0];
+    const dlsh_value *v = n->kind == DLSH_N_NAME ? dlsh_value_of(r->e, r->file, n) : NULL;
+    return (v && v->type == DLSH_TENSOR && dl_requires_grad(v->as.tensor)) || dlsh_same_text(r->file, n, r->target);
+}
+
+/* Back from what an update is made of, not beyond gradients and weights. */
+static dlsh_property has_rate_again(void *ctx, const dlsh_step *at) {
+    twice *t = ctx;
+    reader r = t->r;
+    const dlsh_node *other, *adds = dlsh_call_that_adds(at);
+    const int sum = at->n->kind == DLSH_N_BINARY && (at->n->op == DLSH_OP_SUB || at->n->op == DLSH_OP_ADD);
+    for (int k = 0; sum && k < 2; k++)
+        if (holds_weight(&r, at->n->kids[k])) return DLSH_HAS_NOT; /* the way that weights went meanwhile */
+    for (int k = 0; k < 3; k++) {
+        const dlsh_node *n = k < 2 ? at->n : adds, *by = n ? factor_of(&r, n, k % 2, &other) : NULL;
+        for (int i = 0; by && i < t->n; i++)
+            if (by != t->rate[i] && is_same_number(&r, by, t->rate[i]) && found_by(t->r, other, is_gradient))
+                return t->again = n, DLSH_HAS_FIRST;
+    }
+    return is_gradient(&r, at) == DLSH_HAS_FIRST || holds_weight(&r, at->n) ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
+}
+
+/* v = mu * v + lr * g; w -= lr * v. Was it found? */
+static int find_rate_twice(dlsh_examination *e, const reader *r, const dlsh_node *update) {
+    enum { MOST = 4 };
+    twice t = {.r = {.e = e, .file = r->file, .target = written_by(update)}};
+    const int call = update->kind == DLSH_N_CALL;
+    const dlsh_node *value = update->kids[call ? 1 : update->nkids - 1];
+    if (value->kind == DLSH_N_BINARY && (value->op == DLSH_OP_SUB || value->op == DLSH_OP_ADD)) value = value->kids[1];
+    t.n = factors_of(r, value, t.rate, MOST);
+    if (call) t.n += factors_of(r, update, t.rate + t.n, MOST - t.n);
+    if (t.n) dlsh_origin(r->file, value, has_rate_again, &t);
+    if (!t.again) return 0;
+    dlsh_found(e, r->file, update->span.line, "the rate at one of both places alone",
+               "the learning rate goes into the update twice: steps are as small as its square makes them\n"
+               "line %d multiplies the gradient by it, and line %d what is made of that once more",
+               t.again->span.line, update->span.line);
+    return 1;
+}
+
 /* Was NaN made where a function ends, as a logarithm at 0, or from the start? No rate helps then. */
 static int leaves_domain(const dl_journal_row *pass) {
     static dl_nan_event event;
@@ -356,7 +436,9 @@ int dlsh_judge_own_update(dlsh_examination *e, const dl_journal_row *step) {
     const dlsh_node *value = n->kids[n->nkids - 1], *rate = rate_in(&r, value, NULL);
     const double samples = r.samples = dlsh_samples_averaged(dlsh_pass_of(pass, 1));
     const dlsh_node *by = samples >= 4 && step->ratio[3] < 5e-3 ? found_by(r, value, divides_again) : NULL;
-    if (dlsh_was_found(e, "updates written by hand", "clipped to the norm")) return 1;
+    if (dlsh_was_found(e, "updates written by hand", "clipped to the norm") ||
+        dlsh_was_found(e, "updates written by hand", "twice"))
+        return 1;
     if (find_fading_rate(e, &r, n, pass)) return 1;
     const int line = by ? by->span.line : rate ? line_of_number(r.file, rate) : n->span.line;
     dlsh_finding *f = by || dlsh_stands_still(e, step, pass)
@@ -519,7 +601,7 @@ dl_status dlsh_check_hand_update(dlsh_examination *e) {
         const int sign = n ? sign_of_update(&r, n) : 0;
         steps += row->count;
         if (sign) judge(e, row->file, row->line, sign, row->count);
-        if (n && dlsh_find_wrong_power(e, row->file, n, 0)) continue;
+        if (n && (dlsh_find_wrong_power(e, row->file, n, 0) || find_rate_twice(e, &r, n))) continue;
         const dl_journal_row *pass = sign < 0 && !e->bad ? pass_of_updates(e) : NULL;
         if (!sign && !row->what && !e->bad) dlsh_find_cut_by_hand(e, pass_of_updates(e)); /* by a velocity */
         const int known =
@@ -538,5 +620,9 @@ dl_status dlsh_check_hand_update(dlsh_examination *e) {
         DLSH_EACH_NODE (t) see_crossed(e, t.file, t.n);
     row = steps && !e->bad ? pass_of_updates(e) : NULL;
     if (row && row->count > 3) find_left_out(e, row);
+    DLSH_EACH_ROW_WHILE (!e->bad && !e->told, step, e, DL_DID_STEP)
+        if (!step->what)
+            dlsh_unchecked(e, "the text does not tell with which sign gradients go into the update of line %d",
+                           step->line);
     return DL_OK;
 }

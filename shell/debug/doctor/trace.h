@@ -100,6 +100,8 @@ typedef dlsh_property dlsh_has_property(void *ctx, const dlsh_step *at);
 const dlsh_node *dlsh_origin(const char *file, const dlsh_node *n, dlsh_has_property *has, void *ctx);
 /* ... of an expression that stands where the walk is. */
 const dlsh_node *dlsh_origin_at(const dlsh_step *at, const dlsh_node *n, dlsh_has_property *has, void *ctx);
+/* The call of a method that puts an expression into what it is of, total.add_(v); NULL: there is none. */
+const dlsh_node *dlsh_call_that_adds(const dlsh_step *at);
 /* The outermost of the calls through which the walk came; NULL: through none. */
 const dlsh_node *dlsh_outer_call(const dlsh_step *at);
 /* The expression that gives a value, through names, arguments, items and what functions return; itself, if it is none

@@ -79,14 +79,31 @@ static const dlsh_node *comprehension_of(const walk *w, const dlsh_node *n, int 
     return NULL;
 }
 
-/* What stands between two places and puts something into what a name holds: name.append(v), name[i] = v, name.f = v. */
+/* What a method that writes in place is of: v of v[j].mul_(m).add_ */
+static const dlsh_node *holder_of(const dlsh_node *method) {
+    const dlsh_node *n = method->kids[0];
+    while (n->kind == DLSH_N_INDEX || (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_FIELD &&
+                                       n->kids[0]->text[strlen(n->kids[0]->text) - 1] == '_'))
+        n = n->kind == DLSH_N_INDEX ? n->kids[0] : n->kids[0]->kids[0];
+    return n;
+}
+
+const dlsh_node *dlsh_call_that_adds(const dlsh_step *at) {
+    const dlsh_node *around[NODES];
+    int depth = at->added ? dlsh_nodes_around(dlsh_text_root(at->file), at->n->span.start, around, NODES) : 0;
+    while (depth && around[depth - 1]->kind != DLSH_N_CALL) depth--;
+    return depth ? around[depth - 1] : NULL;
+}
+
+/* What stands between two places and puts something into what a name holds: name.append(v), name[i].add_(v), name[i] =
+ * v, name.f = v. */
 static const dlsh_node *visit_added(walk *w, const dlsh_node *n, const dlsh_node *name, int from, int till,
                                     const frame *in, part p, int depth) {
     static const char adding[] = "append|extend|insert|copy_|add_|mul_|sub_|div_|index_copy_|masked_fill_|"
                                  "index_add_|scatter_add_";
     const dlsh_node *found = NULL, *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
     if (n->span.end <= from || n->span.start >= till) return NULL;
-    if (by && by->kind == DLSH_N_FIELD && dlsh_names(by->kids[0], name->text) && dlsh_is_word(adding, by->text))
+    if (by && by->kind == DLSH_N_FIELD && dlsh_is_word(adding, by->text) && dlsh_names(holder_of(by), name->text))
         for (int i = 1; i < n->nkids && !found; i++) w->added = 1, found = visit(w, n->kids[i], in, p, depth);
     const dlsh_node *to = n->kind == DLSH_N_ASSIGN && n->nkids == 2 ? n->kids[0] : NULL;
     const int field = to && to->kind == DLSH_N_FIELD && (!p.field || !strcmp(p.field, to->text));
@@ -137,14 +154,17 @@ static const dlsh_node *visit_name(walk *w, const dlsh_node *n, const frame *in,
     if (argument) return visit(w, argument, in->up, p, depth);
     if (d.param && !d.value && (argument = given_by_trainer(w, n))) return visit(w, argument, NULL, p, depth);
     if (!d.value || d.value->kind == DLSH_N_FN) return NULL;
-    if (d.param) return visit(w, d.value, NULL, p, depth);
+    if (d.param) {
+        const dlsh_node *found = visit(w, d.value, NULL, p, depth);
+        return found ? found : visit_added(w, w->root, n, d.at, place, in, p, depth);
+    }
     while (in && (d.at < in->fn->span.start || d.at >= in->fn->span.end)) in = in->up;
     if (d.each) p.each = 1;
     if (d.item >= 0) p.item = d.item;
-    const dlsh_node *found = visit(w, d.value, in, p, depth);
-    const dlsh_node *s = found ? NULL : dlsh_statement_at(w->file, d.value->span.line);
+    const dlsh_node *s = dlsh_statement_at(w->file, d.value->span.line), *found = NULL;
     if (s && s->kind == DLSH_N_ASSIGN && s->op && dlsh_names(s->kids[0], n->text) && s->span.start == d.at)
-        found = visit(w, s->kids[0], in, p, depth); /* x += 1 */
+        found = visit(w, s->kids[0], in, p, depth); /* x += 1: first what x was */
+    if (!found) found = visit(w, d.value, in, p, depth);
     return found ? found : visit_added(w, w->root, n, d.value->span.end, place, in, p, depth);
 }
 
