@@ -66,6 +66,10 @@ static int by_hash(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+static int is_among(const unsigned long *rows, long n, unsigned long hash) {
+    return bsearch(&hash, rows, (size_t)n, sizeof *rows, by_hash) != NULL;
+}
+
 unsigned long *dlsh_sorted_rows(const dlsh_samples *s) {
     unsigned long *h = malloc(((size_t)s->n + 1) * sizeof *h);
     for (long i = 0; h && i < s->n; i++) h[i] = dl_hash(s->x + i * s->width, s->width * (long)sizeof *s->x);
@@ -295,10 +299,26 @@ static long rows_passed(const dlsh_examination *e, const dlsh_samples *s, int tr
     *known = 0;
     DLSH_EACH_ROW_WHILE (h, r, e, DL_DID_FORWARD) {
         if (dlsh_is_training_pass(e, r) != trained) continue;
-        for (long k = 0; k < r->nseen; k++) n += bsearch(&r->seen[k], h, (size_t)s->n, sizeof *h, by_hash) != NULL;
+        for (long k = 0; k < r->nseen; k++) n += is_among(h, s->n, r->seen[k]);
         *known += r->nseen;
     }
     return n;
+}
+
+int dlsh_leaves_rows_out(const dlsh_examination *e, const dlsh_samples *s) {
+    DLSH_FREED unsigned long *h = dlsh_sorted_rows(s);
+    long known, tested = 0, both = 0;
+    const long trained = h ? rows_passed(e, s, 1, &known) : 0;
+    DLSH_EACH_ROW_WHILE (trained, r, e, DL_DID_FORWARD)
+        for (long k = 0; k < r->nseen && dlsh_is_evaluation_pass(e, r); k++) {
+            const int of_it = is_among(h, s->n, r->seen[k]);
+            int seen = 0;
+            DLSH_EACH_ROW_WHILE (of_it && !seen, t, e, DL_DID_FORWARD)
+                for (long j = 0; j < t->nseen && !seen && dlsh_is_training_pass(e, t); j++)
+                    seen = t->seen[j] == r->seen[k];
+            tested += of_it, both += seen;
+        }
+    return 20 * both < tested && trained * tested > 5 * s->n; /* of all rows some would have been there by chance */
 }
 
 /* Was the table given to nets, but not in training, as one that a function made last? */
@@ -401,10 +421,20 @@ static const dlsh_node *alias_of_written(const char *file, int line) {
     return d.value && !d.each && !d.param && d.value->kind == DLSH_N_NAME ? d.value : NULL;
 }
 
+/* The nearest variable on the way to what a loop uses that was made before it, as a part of another one; a name that is
+ * given its value within holds the last batch alone. -1: there is none. */
+static int part_before(const dlsh_traced *x, const char *file, int line) {
+    for (int i = 0; i < x->nway; i++)
+        if (x->way_line[i] && dlsh_is_before_loop(file, x->way_line[i], line)) return i;
+    return -1;
+}
+
 /* A tensor that is changed again and again, although it holds data; of a pass: as its training goes on. */
 static void find_written(dlsh_examination *e, const dl_journal_row *pass, const dlsh_traced *all, int n) {
     for (int i = 0; i < n; i++) {
-        dl_tensor *t = all[i].whole ? all[i].whole : all[i].tensor;
+        const int before = pass ? part_before(&all[i], pass->file, pass->line) : -1;
+        const int k = before < 0 ? all[i].nway - 1 : before;
+        dl_tensor *t = k < 0 ? all[i].tensor : all[i].way[k];
         dl_source maker, writer;
         if (!t || !all[i].role) continue;
         dlsh_tensor_places(t, &maker, &writer);
@@ -424,7 +454,7 @@ static void find_written(dlsh_examination *e, const dl_journal_row *pass, const 
                   : "a new tensor in place of the write, xb = xb + noise; what is done once stands before the loop",
             "the data in %s are written in place, again and again: they are not what they were\n"
             "%ld writes, the last at line %d; views such as x[a:b] share the memory",
-            all[i].base, dl_tensor_version(t), writer.line);
+            k < 0 ? all[i].base : all[i].way_name[k], dl_tensor_version(t), writer.line);
     }
 }
 
@@ -492,7 +522,7 @@ static int is_elsewhere(const dlsh_samples *s, const dl_tensor *x, const dl_jour
     DLSH_FREED unsigned long *h = dl_shape(x)[0] == s->n && r->nrows ? dlsh_sorted_rows(s) : NULL;
     if (!h) return 0;
     for (long i = 0; i < r->nrows; i++)
-        if (bsearch(&r->rows[i], h, (size_t)s->n, sizeof *h, by_hash)) return 0;
+        if (is_among(h, s->n, r->rows[i])) return 0;
     return 1;
 }
 
@@ -520,7 +550,7 @@ static void find_overwritten(dlsh_examination *e, const dl_journal_row *back, co
 static int is_part(const dlsh_samples *table, const dlsh_samples *part) {
     DLSH_FREED unsigned long *h = dlsh_sorted_rows(table), *g = dlsh_sorted_rows(part);
     long n = 0;
-    for (long i = 0; h && g && i < part->n; i++) n += bsearch(&g[i], h, (size_t)table->n, sizeof *h, by_hash) != NULL;
+    for (long i = 0; h && g && i < part->n; i++) n += is_among(h, table->n, g[i]);
     return table->total > table->n || 2 * n >= part->n;
 }
 
@@ -581,14 +611,6 @@ static const dlsh_traced *first_input(const dlsh_traced *all, int n) {
     return NULL;
 }
 
-/* The nearest variable on the way to what a loop uses that was made before it, as a part of another one; a name that is
- * given its value within holds the last batch alone. -1: there is none. */
-static int part_before(const dlsh_traced *x, const char *file, int line) {
-    for (int i = 0; i < x->nway; i++)
-        if (x->way_line[i] && dlsh_is_before_loop(file, x->way_line[i], line)) return i;
-    return -1;
-}
-
 /* Statements that ran nets whose layers have lines of their own, in the course of a training. */
 static int add_lines_of_nets(const dlsh_examination *e, const dl_journal_row *back, const char *file, int *lines,
                              int n) {
@@ -632,6 +654,7 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     dlsh_samples *with = s.y && s.width ? &s : &near; /* whose targets are known */
     dl_tensor *table = used ? part > 0 ? used->way[part] : used->tensor : NULL;
     if (!table || !set_samples(&near, table, NULL)) return;
+    set_passed(e, &near);
     near.file = file, near.line = part > 0 ? used->way_line[part] : used->name_line;
     const dlsh_samples *trained = part >= 0 ? &near : with;
     if (!is_of_evaluation(e, trained)) compare_evaluations(e, r, lines, nlines, with, trained, used->tensor, table);

@@ -36,6 +36,8 @@ typedef struct dlsh_spread {
 dlsh_spread dlsh_spread_of(const dlsh_samples *s, long c);
 /* Hashes of all rows, sorted, as the journal makes them of a net's input; owned by the caller; NULL without memory. */
 unsigned long *dlsh_sorted_rows(const dlsh_samples *s);
+/* Were rows of the samples evaluated that no pass trained on, as far as their rows are known? */
+int dlsh_leaves_rows_out(const dlsh_examination *e, const dlsh_samples *s);
 /* Looks at one table, compares two splits, and what was picked of inputs and targets. */
 void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s);
 /* By experiment: labels that belong to other rows, or to other classes than in training (check_labels.c). Rows of both

@@ -163,7 +163,8 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
         while (i < s->n && s->x[i * s->width + c] == s->x[i * s->width]) i++;
         same += i == s->n;
     }
-    dlsh_finding *copies = same == s->width && same > 1 && constant < 0
+    const int made_of_results = s->apart && !dlsh_is_before_loop(s->file, s->line, s->user_line);
+    dlsh_finding *copies = same == s->width && same > 1 && constant < 0 && !made_of_results
                                ? dlsh_find_at(e, s->file, s->line, "a column for each feature: look at the index")
                                : NULL;
     if (copies) dlsh_cause(copies, "all columns of %s are the same one", s->name);

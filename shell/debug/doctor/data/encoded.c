@@ -26,13 +26,21 @@ static const dlsh_node *without_casts(const dlsh_node *n) {
     return n;
 }
 
-/* All rows of the target, with casts, in any order, or those of each group in turn. */
+/* On the way from all rows of the target, by any name, with casts, in any order, or those of each group in turn. */
+static dlsh_property is_all_of_it(void *ctx, const dlsh_step *at) {
+    const encoding *c = ctx;
+    const dlsh_node *n = at->n, *rows = n->kind == DLSH_N_INDEX && n->nkids == 2 ? n->kids[1] : NULL;
+    if (n->kind == DLSH_N_NAME && at->call && dlsh_define(dlsh_text_root(at->file), n->text, n->span.start).param)
+        return DLSH_MAY_HAVE;
+    if (n->kind == DLSH_N_NAME) return dlsh_names(n, c->target) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+    if (rows && rows->kind != DLSH_N_SLICE && rows->kind != DLSH_N_INT && !dlsh_origin_at(at, rows, is_part, ctx))
+        return DLSH_MAY_HAVE;
+    return without_casts(n) != n ? DLSH_MAY_HAVE : DLSH_HAS_NOT;
+}
+
 static int is_whole_target(encoding *c, const dlsh_step *at, const dlsh_node *n) {
-    n = without_casts(n);
-    if (dlsh_names(n, c->target)) return 1;
-    const dlsh_node *rows = n && n->kind == DLSH_N_INDEX && n->nkids == 2 ? n->kids[1] : NULL;
-    if (!rows || !dlsh_names(n->kids[0], c->target) || rows->kind == DLSH_N_SLICE || rows->kind == DLSH_N_INT) return 0;
-    return !dlsh_origin_at(at, rows, is_part, c);
+    if (n->kind == DLSH_N_KWARG) n = n->kids[0];
+    return dlsh_origin_at(at, n, is_all_of_it, c) != NULL;
 }
 
 /* totals.index_add(0, shop, y), y[shop == k].mean(), onehot.T @ y */
@@ -44,10 +52,10 @@ static dlsh_property is_of_groups(void *ctx, const dlsh_step *at) {
     const dlsh_node *n = at->n, *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
     const dlsh_node *of = by && by->kind == DLSH_N_FIELD ? without_casts(by->kids[0]) : NULL;
     int found = 0;
-    for (int i = 1; dlsh_is_call_of(n, adding) && i < n->nkids; i++)
-        found |= is_whole_target(c, at, n->kids[i]->kind == DLSH_N_KWARG ? n->kids[i]->kids[0] : n->kids[i]);
+    for (int i = 1; dlsh_is_call_of(n, adding) && i < n->nkids; i++) found |= is_whole_target(c, at, n->kids[i]);
     if (of && of->kind == DLSH_N_INDEX && dlsh_is_call_of(n, "mean|sum|median")) found |= is_whole_target(c, at, of);
     if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MATMUL) found |= is_whole_target(c, at, n->kids[1]);
+    if (dlsh_is_call_of(dlsh_call_that_adds(at), adding)) found |= is_whole_target(c, at, n);
     if (found) c->call = dlsh_outer_call(at);
     return found ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
 }
@@ -71,7 +79,7 @@ void dlsh_find_encoded(dlsh_examination *e, const char *file, const dlsh_traced 
     const dlsh_node *x = y ? dlsh_part_of_data(e, s, DLSH_ROLE_INPUT) : NULL;
     encoding c = {e, target ? target->base : NULL, NULL};
     const dlsh_node *by = x && x != y ? dlsh_origin(file, x, is_of_groups, &c) : NULL;
-    if (!by || !dlsh_origin(file, y, is_picked, NULL)) return;
+    if (!by || (!dlsh_origin(file, y, is_picked, NULL) && !dlsh_leaves_rows_out(e, s))) return;
     dlsh_found(
         e, file, c.call ? c.call->span.line : by->span.line,
         "take the figures over the training rows alone: they are looked up for the others",
