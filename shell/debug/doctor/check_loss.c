@@ -677,7 +677,7 @@ dl_status dlsh_check_loss_sign(dlsh_examination *e) {
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         dlsh_pass p = dlsh_pass_of(r, 1);
         if (!p.n) continue;
-        if (dlsh_find_variance_sign(e, r, p)) continue;
+        if (dlsh_find_variance_sign(e, r, p) || dlsh_find_trained_factor(e, r)) continue;
         look_at_sign(e, r, p, goes_up(e));
         if (!e->bad) dlsh_find_labels_beyond(e, r, p, 0);
         if (!e->bad) look_at_bottom(e, r, p);

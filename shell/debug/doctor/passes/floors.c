@@ -92,6 +92,66 @@ int dlsh_find_fall_to_limit(dlsh_examination *e, const dl_journal_row *r) {
     return 1;
 }
 
+/* ---------------------------------------------------------------- weights of parts that are trained */
+
+/* Is all of a node's result, at most times numbers above 0, a part of the loss? */
+static int is_part_of_loss(dlsh_pass p, const dl_journal_node *n) {
+    for (int i = 0; n && n != p.at && i < DLSH_DEEP; i++) {
+        n = dlsh_pass_user(p, n);
+        const dl_journal_value *c = n ? &n->in[n->in[0].constant ? 0 : 1] : NULL;
+        const int scales = n && dlsh_op_is(n, "mul|div") && dlsh_is_number_in(c) && c->low > 0;
+        if (!scales && !dlsh_op_is(n, "add|sum|mean|reshape|stack|cat|select|squeeze")) return 0;
+    }
+    return n == p.at;
+}
+
+/* The product in which a parameter, after what makes one number above 0 of it or takes one, weighs a part of the loss
+ * that is never negative; NULL: it does not. *k: which operand it is. */
+static const dl_journal_node *weighs(dlsh_pass p, const dl_journal_node *n, const dl_journal_value *v, int *k) {
+    while (dlsh_op_is(n, "select|index|exp|softplus|sigmoid|abs|square|reshape|squeeze")) {
+        const dl_journal_node *user = dlsh_pass_user(p, n);
+        v = NULL;
+        for (int i = 0; user && i < 2; i++)
+            if (user->in[i].from == n->seq) v = &user->in[i];
+        if (!v) return NULL;
+        n = user;
+    }
+    *k = v == &n->in[1];
+    const dl_journal_value *part = &n->in[!*k];
+    const int one = dlsh_elements_in(v) == 1 && !part->constant && !part->leaf;
+    if (!one || !dlsh_op_is(n, "mul") || dlsh_sign_of(p, dlsh_pass_source(p, n, !*k)) <= 0) return NULL;
+    return is_part_of_loss(p, n) ? n : NULL;
+}
+
+/* A parameter that does nothing but weigh parts of the loss: smaller, or negative, it lowers the loss. */
+int dlsh_find_trained_factor(dlsh_examination *e, const dl_journal_row *r) {
+    const dlsh_pass first = dlsh_pass_of(r, 0), p = dlsh_pass_of(r, 1);
+    char name[120];
+    DLSH_EACH_OP (n, p)
+        DLSH_EACH_OPERAND (v, n) {
+            int k = 0, alone = 1;
+            const dl_journal_node *by = v->there && v->leaf ? weighs(p, n, v, &k) : NULL;
+            if (!by || first.n != p.n) continue;
+            DLSH_EACH_OP (m, p)
+                DLSH_EACH_OPERAND (w, m) {
+                    int other;
+                    if (w->there && w->leaf == v->leaf) alone &= weighs(p, m, w, &other) != NULL;
+                }
+            const double before = first.at[by - p.at].in[k].mean, now = by->in[k].mean;
+            dl_tensor *t = alone && now < before ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
+            if (!t || !dlsh_is_being_trained(e, t)) continue;
+            const dl_source place = v->made.file ? v->made : (dl_source){by->file, by->line},
+                            at = dlsh_constant_in_net(name, place);
+            dlsh_found(e, at.file, at.line, "a number that is not trained; or exp(-s) * part + s, which has a floor",
+                       "%s, which weighs a part of the loss, is trained by that loss: nothing keeps it from 0, or from "
+                       "what is below\n"
+                       "the factor that it gives line %d went from %.4g to %.4g, the loss from %.4g to %.4g",
+                       name, by->line, before, now, r->first, r->last);
+            return 1;
+        }
+    return 0;
+}
+
 /* ---------------------------------------------------------------- labels beyond 0 and 1 */
 
 typedef struct labels {

@@ -33,6 +33,7 @@ void dlsh_find_scores_for_logs(dlsh_examination *e, dlsh_pass p, const dl_journa
 /* A loss without a floor of its own: how low the limits of clamp() let it fall, and that it fell so far; labels beyond
  * 0 and 1 in a likelihood by hand; endless: the loss falls without end (floors.c). Was it found? */
 void dlsh_find_moved_away(dlsh_examination *e, const dl_journal_row *r); /* from the data, as the loss falls */
+int dlsh_find_trained_factor(dlsh_examination *e, const dl_journal_row *r);
 int dlsh_find_fall_to_limit(dlsh_examination *e, const dl_journal_row *r);
 int dlsh_find_labels_beyond(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, int endless);
 /* Is a result relu's, by whatever name, clamp(x, min=0), maximum(x, 0), where(x > 0, x, 0), and not a mask's?
