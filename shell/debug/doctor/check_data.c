@@ -313,6 +313,30 @@ static int has_ones(const dlsh_samples *s) {
     return n == s->n && n > 0;
 }
 
+/* The loss of who knows the targets' shares alone, or their mean, where these are compared by differences. */
+static double loss_of_shares(const dlsh_samples *s, dlsh_pass p) {
+    double sum = 0, squares = 0, entropy = 0;
+    for (long i = 0; i < s->n; i++) {
+        long same = 0;
+        for (long k = 0; k < s->n; k++) same += s->y[k] == s->y[i];
+        sum += s->y[i], squares += s->y[i] * s->y[i], entropy -= log((double)same / (double)s->n);
+    }
+    const double n = (double)s->n, mean = sum / n;
+    const int differs = dlsh_op_is(dlsh_compares(p), "sub|square_difference|huber_difference");
+    return differs ? squares / n - mean * mean : entropy / n;
+}
+
+/* Does the last loss say that most of what the targets hold was learned? */
+static int is_mostly_learned(const dlsh_examination *e, const dlsh_samples *s) {
+    int passes = 0;
+    if (!s->y || s->n < 2) return 0;
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
+        if (!dlsh_settled_lower(r, 0.5) || !(r->last < 0.3 * loss_of_shares(s, dlsh_pass_of(r, 1)))) return 0;
+        passes++;
+    }
+    return passes > 0;
+}
+
 static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
     const char *name = NULL;
     double low = INFINITY, high = -INFINITY, sum = 0, squares = 0;
@@ -338,7 +362,7 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
                        "%s is not scaled%s%s\n"
                        "its values go from %.4g to %.4g, with mean %.4g; nets begin with weights for about -1 to 1",
                        s->name, name ? ": its column " : "", name ? name : "", low, high, mean);
-        if (normalised) dlsh_only_note(e, f);
+        if (normalised || is_mostly_learned(e, s)) dlsh_only_note(e, f);
     } else if (n && rms > 0 && rms < 0.006 && !e->bad) {
         const dlsh_node *x = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT);
         const dlsh_node *by = x ? dlsh_origin(s->file, x, makes_small, (void *)e) : NULL;

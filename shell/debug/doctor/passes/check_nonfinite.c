@@ -50,6 +50,15 @@ static const dlsh_node *source_of_infinity(dl_nan_event *event) {
     return value ? dlsh_origin(event->file, value, may_be_infinite, &line) : NULL;
 }
 
+/* Where an op has no value at a number, as log at 0, the scale of data explains no NaN: it is a note. */
+static void soften_scale(dlsh_examination *e) {
+    for (int i = 0; i < e->nfindings; i++) {
+        dlsh_finding *f = &e->findings[i];
+        if (f->note || strcmp(f->check, "the data") != 0 || !strstr(f->cause, "not scaled")) continue;
+        f->note = 1, e->nnotes++;
+    }
+}
+
 dl_status dlsh_check_nonfinite(dlsh_examination *e) {
     static dl_nan_event event; /* a finding borrows its texts */
     const int any = dlsh_first_nan(&event);
@@ -60,6 +69,7 @@ dl_status dlsh_check_nonfinite(dlsh_examination *e) {
     dlsh_finding *f = any ? dlsh_find_at(e, event.file, from ? from->span.line : event.line, event.remedy) : NULL;
     if (!f) return DL_OK;
     if (!event.updates) dlsh_mark_effects(e, "the net uses its input");
+    if (dlsh_is_word("log|log2|log10|log1p|div|reciprocal|sqrt|rsqrt|pow", event.op)) soften_scale(e);
     f->own = !event.updates && !dlsh_was_found(e, "the data", "not finite") &&
              !dlsh_was_found(e, "gradients are zeroed", "") && !dlsh_was_found(e, "updates written by hand", "");
     dlsh_cause(f, "%s%s%s made %s%s%s", event.op, event.backward ? " in the gradient of " : "",
