@@ -279,16 +279,18 @@ static int are_spread_alike(const double *a, const double *b, long n) {
     return 1;
 }
 
-/* Are the labels that a table has for the samples unrelated to those that they have now, and of the same kind? *now:
- * how well they agree. */
+/* Are the labels that a table has for the samples unrelated to those that they have now? *now: how well they agree. -1:
+ * they are of another kind. */
 static int are_moved(const dlsh_samples *s, const long *at, dl_tensor *t, double *now, double *chance) {
     double deviation;
     DLSH_FREED double *all = malloc(((size_t)dl_numel(t) + 1) * sizeof *all), *y = malloc((size_t)s->n * sizeof *y);
     if (!all || !y || dl_read_f64(t, all)) return dl_error_clear(), 0;
     for (long i = 0; i < s->n; i++) y[i] = all[at[i]];
     *chance = dlsh_by_chance(s->y, s->n, s->classes, &deviation);
-    *now = dlsh_agree(y, s->y, s->n, s->classes);
-    return fabs(*now - *chance) < 4 * deviation && (!s->classes || are_spread_alike(y, s->y, s->n));
+    const double agree = dlsh_agree(y, s->y, s->n, s->classes);
+    if (s->classes && !are_spread_alike(y, s->y, s->n)) return -1;
+    *now = agree;
+    return fabs(agree - *chance) < 4 * deviation;
 }
 
 /* Rows taken in an order, by what a variable holds or a call gives, that the labels do not go through. */
@@ -305,12 +307,24 @@ static const dlsh_node *call_with_tables(void) {
     return NULL;
 }
 
-/* Where inputs or labels alone are put in another order, of samples or else of a data set; otherwise: not known. */
+/* The call of the loss of a training in the text; NULL: it is not known. */
+static const dlsh_node *call_of_loss(const dlsh_examination *e, const char *file) {
+    const dlsh_node *call = NULL;
+    DLSH_EACH_ROW_WHILE (!call, r, e, DL_DID_BACKWARD)
+        if (r->nnodes[1] && !strcmp(r->nodes[1]->file, file))
+            call = dlsh_call_on_line(file, r->nodes[1]->line, "loss|entropy");
+    return call;
+}
+
+/* Where inputs or labels alone are put in another order, of samples, or else of a data set, or of what a loss is given;
+ * otherwise: not known. */
 static int line_of_order(const dlsh_examination *e, const dlsh_samples *s, int otherwise) {
     static dlsh_course other;
     const dlsh_node *part[] = {dlsh_part_of_data(e, s, DLSH_ROLE_INPUT), dlsh_part_of_data(e, s, DLSH_ROLE_TARGET)};
     const dlsh_node *by = NULL, *set = part[0] == part[1] ? call_with_tables() : NULL;
+    const dlsh_node *loss = !set && part[0] == part[1] ? call_of_loss(e, s->file) : NULL;
     if (set) part[0] = dlsh_argument_of(set, 0, "x"), part[1] = dlsh_argument_of(set, 1, "y");
+    if (loss) part[0] = dlsh_argument_of(loss, 0, "input"), part[1] = dlsh_argument_of(loss, 1, "target");
     for (int i = 0; part[0] && part[1] && part[0] != part[1] && i < 2 && !by; i++) {
         dlsh_course_of(s->file, part[1 - i], &other);
         by = dlsh_origin(s->file, part[i], orders_alone, &other);
@@ -318,33 +332,54 @@ static int line_of_order(const dlsh_examination *e, const dlsh_samples *s, int o
     return by ? by->span.line : otherwise;
 }
 
-/* Samples that a variable has in another order, with labels of which none are theirs. */
+/* Does a tensor hold the labels of now, in their order? */
+static int are_of_now(const dlsh_samples *s, const dl_tensor *t) {
+    DLSH_FREED double *y = dl_numel(t) == s->n ? malloc((size_t)s->n * sizeof *y) : NULL;
+    if (!y || dl_read_f64(t, y)) return dl_error_clear(), 0;
+    return !memcmp(y, s->y, (size_t)s->n * sizeof *y);
+}
+
+/* Has a table labels of the kind of those of now, and none of these at the samples? 0: it has them there; -1: it has no
+ * such labels. */
+static int has_moved(const dlsh_examination *e, const dlsh_samples *s, const dlsh_pool *p, const long *at, double *now,
+                     double *chance) {
+    dl_tensor *t;
+    int found = -1;
+    for (int number = 0; found && (t = dlsh_labels_of(e, p, number)); number++) {
+        const int other = dl_numel(t) == p->n && (p->data || !are_of_now(s, t));
+        const int moved = other ? are_moved(s, at, t, now, chance) : -1;
+        if (moved >= 0) found = moved;
+        dl_unref(t);
+    }
+    return found;
+}
+
+/* Samples that a variable has in another order, with labels of which none are theirs. Those of a data set are its own;
+ * two tensors may belong together or not, and do not where others have the labels of now. */
 static int find_moved(dlsh_examination *e, const dlsh_samples *s) {
     static dlsh_pools all;
-    int found = 0;
+    const dlsh_pool *of = NULL;
+    int belong = 0;
     double now = 0, chance = 0;
     DLSH_FREED long *at = malloc((size_t)s->n * sizeof *at);
     all.n = 0;
     if (at) dlsh_pools_find(e, &all, s->width);
-    for (int k = 0; k < all.n && !found; k++) {
+    for (int k = 0; k < all.n && !(of && of->data); k++) {
         if (all.at[k].n < s->n || !places_in(&all.at[k], s, at)) continue;
-        dl_tensor *t;
-        int number = 0;
-        for (found = 1; found && (t = dlsh_labels_of(e, &all.at[k], number)); number++) {
-            found = dl_numel(t) == all.at[k].n && are_moved(s, at, t, &now, &chance);
-            dl_unref(t);
-        }
-        found &= number > 0;
-        if (found)
-            dlsh_found(e, s->target_file, line_of_order(e, s, line_of(s)),
-                       "one order for both: p = randperm(n); x = x[p]; y = y[p]",
-                       "labels do not belong to their inputs: those of %s for the same samples are others\n"
-                       "all %ld samples that were looked at are there, in another order, and the labels that they have "
-                       "there and here agree as by chance (%s %.2g, by chance %.2g)",
-                       all.at[k].name, s->n, s->classes ? "share of equal ones" : "correlation", now, chance);
+        const int moved = has_moved(e, s, &all.at[k], at, &now, &chance);
+        if (moved > 0 && (!of || all.at[k].data)) of = &all.at[k];
+        belong |= !moved;
     }
+    if (of && !of->data && belong) of = NULL;
+    if (of)
+        dlsh_found(e, s->target_file, line_of_order(e, s, line_of(s)),
+                   "one order for both: p = randperm(n); x = x[p]; y = y[p]",
+                   "labels do not belong to their inputs: those of %s for the same samples are others\n"
+                   "all %ld samples that were looked at are there, in another order, and the labels that they have "
+                   "there and here agree as by chance (%s %.2g, by chance %.2g)",
+                   of->name, s->n, s->classes ? "share of equal ones" : "correlation", now, chance);
     dlsh_pools_free(&all);
-    return found;
+    return of != NULL;
 }
 
 void dlsh_judge_labels(dlsh_examination *e, const dlsh_samples *s) {
