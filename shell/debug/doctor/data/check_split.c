@@ -172,7 +172,9 @@ void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const 
                     *of_test = NULL;
     dlsh_scaled_alone(test->file, given ? dlsh_part_of_data(e, train, DLSH_ROLE_INPUT) : NULL, given, &of_train,
                       &of_test);
-    const int at_line = of_train && !of_test  ? given->span.line
+    const dlsh_node *slice = dlsh_defined(test->file, given); /* test_x = x[800:], which the training part has not */
+    if (!slice || slice->kind != DLSH_N_INDEX) slice = given;
+    const int at_line = of_train && !of_test  ? slice->span.line
                         : raw                 ? test->made_line
                         : test->prepared_line ? test->prepared_line
                                               : test->line;
