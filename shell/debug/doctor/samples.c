@@ -740,6 +740,7 @@ dl_status dlsh_check_data(dlsh_examination *e) {
     dlsh_find_same_items(e);
     dlsh_find_numbered_apart(e);
     dlsh_find_two_draws(e);
+    dlsh_find_folded(e);
     if (e->trainer) file = dlsh_optimizer_source(dl_trainer_optimizer(e->trainer)).file;
     if (e->trainer) examine_trainer(e, file);
     DLSH_EACH_ROW_WHILE (!e->trainer, r, e, DL_DID_BACKWARD) {

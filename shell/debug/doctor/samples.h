@@ -127,6 +127,8 @@ void dlsh_find_scaled_on_the_way(dlsh_examination *e);
 double dlsh_size_on_the_way(const dlsh_examination *e);
 /* Words of two parts that are numbered by themselves each (data/numbering.c). */
 void dlsh_find_numbered_apart(dlsh_examination *e);
+/* Identifiers that a remainder brings to fewer numbers (data/folded.c). */
+void dlsh_find_folded(dlsh_examination *e);
 /* Lists of samples that are all one tensor (check_items.c). */
 void dlsh_find_same_items(dlsh_examination *e);
 /* The call of a net in a statement; NULL: none (check_batches.c). */
