@@ -243,27 +243,45 @@ static int has_more_classes(const dl_tensor *labels) {
     return s.max > 1;
 }
 
+/* The fewest targets of a training pass that differ from labels of a pool with all of its samples; -1: not known. */
+static int fewest_mismatches(const dlsh_examination *e, const dlsh_pool *p, const dl_journal_row *r,
+                             const dl_journal_row **pass, const dl_journal_node **loss) {
+    const int can = dlsh_is_training_pass(e, r) && r->nrows > 7 && dlsh_rows_in(p, r) == r->nrows;
+    const dl_journal_value *given = can ? dlsh_targets_of(e, r, pass, loss) : NULL;
+    int best = -1;
+    dl_tensor *y;
+    for (int number = 0; given && (y = dlsh_labels_of(e, p, number)); number++) {
+        DLSH_OWNED dl_tensor *mine = y;
+        DLSH_FREED double *label = malloc(((size_t)p->n + 1) * sizeof *label);
+        const int binary = dlsh_op_is(*loss, "logit_loss|probability_loss");
+        const int whole = !dl_dtype_is_float(dl_dtype_of(mine)) || binary;
+        const int meant = whole && !(binary && has_more_classes(mine)) && dl_numel(mine) == p->n;
+        const int wrong = label && meant && !dl_read_f64(mine, label) ? mismatches(p, r, given, label) : -1;
+        if (wrong >= 0 && (best < 0 || wrong < best)) best = wrong;
+    }
+    return best;
+}
+
+/* Are the labels of a pool those of the training of another net? */
+static int are_of_other_training(const dlsh_examination *e, const dlsh_pool *p, const dl_journal_row *r) {
+    const dl_journal_row *pass;
+    const dl_journal_node *loss;
+    DLSH_EACH_ROW (other, e, DL_DID_FORWARD)
+        if (other->what != r->what && !fewest_mismatches(e, p, other, &pass, &loss)) return 1;
+    return 0;
+}
+
 static void find_other_labels(dlsh_examination *e, const dlsh_pools *all, const dl_journal_row *r) {
     const dl_journal_row *pass = NULL;
     const dl_journal_node *loss = NULL;
-    const dl_journal_value *given =
-        dlsh_is_training_pass(e, r) && r->nrows > 7 ? dlsh_targets_of(e, r, &pass, &loss) : NULL;
     int best = -1;
     const dlsh_pool *of = NULL;
-    for (int k = 0; given && k < all->n && best; k++) {
-        dl_tensor *y;
-        if (dlsh_rows_in(&all->at[k], r) < r->nrows) continue;
-        for (int number = 0; (y = dlsh_labels_of(e, &all->at[k], number)); number++) {
-            DLSH_OWNED dl_tensor *mine = y;
-            DLSH_FREED double *label = malloc(((size_t)all->at[k].n + 1) * sizeof *label);
-            const int whole = !dl_dtype_is_float(dl_dtype_of(mine)) || dlsh_op_is(loss, "logit_loss|probability_loss");
-            const int of_pairs = dlsh_op_is(loss, "logit_loss|probability_loss") && has_more_classes(mine);
-            const int can = label && whole && !of_pairs && dl_numel(mine) == all->at[k].n && !dl_read_f64(mine, label);
-            const int wrong = can ? mismatches(&all->at[k], r, given, label) : -1;
-            if (wrong >= 0 && (best < 0 || wrong < best)) best = wrong, of = &all->at[k];
-        }
+    for (int k = 0; k < all->n && best; k++) {
+        const int wrong = fewest_mismatches(e, &all->at[k], r, &pass, &loss);
+        if (wrong >= 0 && (best < 0 || wrong < best)) best = wrong, of = &all->at[k];
     }
     if (best < 0 || 4 * best < r->nrows || dlsh_was_found(e, "the data", "labels do not belong")) return;
+    if (are_of_other_training(e, of, r)) return;
     dlsh_found(e, loss->file, dlsh_line_of_target(loss), "take rows of inputs and targets alike",
                "labels do not belong to their inputs\n"
                "of %ld samples of %s that were looked at in the last pass (line %d) %d had another sample's label",

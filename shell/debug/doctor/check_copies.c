@@ -140,7 +140,7 @@ static int may_have_been(const dl_tensor *p, const dl_journal_value *v) {
 static void find_detached_weight(dlsh_examination *e, const dl_journal_node *n, const dl_journal_value *v) {
     const char *name;
     const dl_tensor *p = param_in_memory(e, v->data, &name);
-    if (!(p && may_have_been(p, v))) return;
+    if (!p || !dl_requires_grad(p) || !may_have_been(p, v)) return; /* frozen, it has none anywhere */
     dlsh_finding *f =
         dlsh_found(e, n->file, n->line, "leave detach() or .data out, if the weight is to learn here, too",
                    "%s is used without its history: it gets no gradient from this place\n"

@@ -49,9 +49,18 @@ static int is_met(dlsh_pass p, const dl_journal_node *n) {
     return 0;
 }
 
+/* The operand of a pass that is a leaf as it is, whose units were compared; NULL: it has none. */
+static const dl_journal_value *leaf_in(dlsh_pass p, const void *leaf) {
+    DLSH_EACH_OP_UP (m, p)
+        DLSH_EACH_OPERAND (v, m)
+            if (v->there && v->leaf == leaf && v->units) return v;
+    return NULL;
+}
+
 /* Did units that began with zeros get gradients that differ? Then nothing is alike after the first step. */
-static int are_told_apart(const dl_journal_value *v) {
-    return v->mean == 0 && v->units && v->gradient > 0 && v->twins < 2;
+static int are_told_apart(dlsh_pass p, const dl_journal_value *v) {
+    if (v->turned) v = leaf_in(p, v->leaf);
+    return v && v->mean == 0 && v->units && v->gradient > 0 && v->twins < 2;
 }
 
 /* seed 7, in a function or a loop: it begins the same random numbers each time. */
@@ -97,7 +106,7 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     dl_tensor *w = v && is_hidden(p, n) ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
     int constant = v && v->n > 1 && v->std <= 1e-6 * fabs(v->mean) && v->shape[unit] > 1;
     if (w && dl_ndim(w) != v->ndim) return;
-    const int apart = !constant || is_met(p, n) || are_told_apart(v);
+    const int apart = !constant || is_met(p, n) || are_told_apart(p, v);
     if (w ? !units_alike(w, v->turned && dl_ndim(w) == 2 ? 1 - unit : unit) && apart : !constant || !is_hidden(p, n))
         return;
     dl_source maker = {dlsh_node_file(n), dlsh_node_line(n)}, writer = maker;
@@ -199,14 +208,6 @@ static void look_at_columns(dlsh_examination *e, dlsh_pass p, const dl_journal_n
                    "what one could",
                    name, v->shape[1], v->mean, n->line);
     }
-}
-
-/* Operand j of a node in another pass that is the same leaf; NULL: it has none. */
-static const dl_journal_value *leaf_in(dlsh_pass p, const void *leaf) {
-    DLSH_EACH_OP_UP (m, p)
-        DLSH_EACH_OPERAND (v, m)
-            if (v->there && v->leaf == leaf && v->units) return v;
-    return NULL;
 }
 
 /* Rows of a parameter that began with the same numbers and get the same gradient, first and last, as the components of
@@ -706,6 +707,8 @@ static void tell_depth(dlsh_examination *e, dlsh_pass first, dlsh_pass p, const 
     if (!set.file && !fixed && made.file)
         made.line = line_of_number(made.file, dlsh_statement_at(made.file, made.line), made.line);
     const int small = strstr(why, "the weights") != NULL;
+    long flat = 0;
+    DLSH_EACH_OP (m, p) flat += what == VANISH && small && dlsh_op_is(m, "sigmoid");
     const dl_journal_value *of = small && made.file ? dlsh_node_weight(by, NULL) : NULL;
     if (of) made.line = dlsh_line_of_spread(e, made.file, made.line, of->std);
     int own = 0;
@@ -717,6 +720,8 @@ static void tell_depth(dlsh_examination *e, dlsh_pass first, dlsh_pass p, const 
         : growing > 3 && dlsh_op_is(by, "add") ? "a small factor for what is added, as the step of time: h + dt * f(h)"
         : growing > 3                          ? "a layernorm at the head of each branch, and init=\"zeros\" for its "
                                                  "last layer"
+        : flat > 2 ? "relu in place of sigmoid, with a deviation of sqrt(2 / inputs); or a norm layer in front "
+                     "of each sigmoid"
         : what == VANISH && small ? "a larger initialisation: deviation about sqrt(2 / inputs), or a norm layer"
         : blocks                  ? dlsh_kept(e,
                                               "h = h + b(h) in line %d, relu in place of sigmoid and tanh, "
@@ -735,8 +740,9 @@ static void tell_depth(dlsh_examination *e, dlsh_pass first, dlsh_pass p, const 
             "a weight is %.2g",
             n, size_at_first(p, node, n), size_before(p, node[n - 1]), fmax(low, high));
     else
-        dlsh_evidence(f, "the gradient of a weight is %.2g in the first of %d layers and %.2g in the last", low, n,
-                      high);
+        dlsh_evidence(
+            f, "the gradient of a weight is %.2g in the first of %d layers and %.2g in the last%s", low, n, high,
+            flat > 2 ? dlsh_kept(e, "; each of %ld sigmoids, too, makes it 4 times as small or less", flat) : "");
 }
 
 /* The norm of the gradient of a node's result; NaN: not known. */

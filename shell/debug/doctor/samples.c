@@ -578,6 +578,9 @@ static int is_of_other_training(const dlsh_examination *e, const dl_journal_row 
 static void compare_evaluations(dlsh_examination *e, const dl_journal_row *back, const int *lines, int nlines,
                                 const dlsh_samples *train, const dlsh_samples *own, const dl_tensor *used,
                                 const dl_tensor *table) {
+    const dlsh_node *made = dlsh_statement_at(own->file, own->line);
+    const int assigned = made && made->kind == DLSH_N_ASSIGN;
+    const int slice = assigned && made->kids[made->nkids - 1]->kind == DLSH_N_INDEX; /* then training takes all of it */
     DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         int trained = 0;
         dlsh_traced some[DLSH_TRACED];
@@ -596,8 +599,8 @@ static void compare_evaluations(dlsh_examination *e, const dl_journal_row *back,
             dl_tensor *y = train->y ? targets_beside(e, x, &test, r->file) : NULL;
             if (set_samples(&test, x, y)) {
                 test.elsewhere = is_elsewhere(&test, x, r);
-                const int rows = some[k].whole == table && is_never_trained(e, own, &test); /* other ones of it */
-                if (!rows) dlsh_compare_splits(e, own, &test);
+                const int may = some[k].whole == table || !slice; /* be other rows of the table */
+                if (!may || !is_never_trained(e, own, &test)) dlsh_compare_splits(e, own, &test);
                 dlsh_compare_labels(e, train, &test);
             }
             dlsh_samples_free(&test);
