@@ -447,8 +447,8 @@ static void look_at_policy(dlsh_examination *e, dlsh_pass p) {
             if (!(sign > 0 && dlsh_op_is(from, "log_softmax|log"))) return;
             dlsh_finding *f =
                 dlsh_found(e, n->file, n->line, "a minus before it, unless the numbers are costs",
-                           "the loss has the wrong sign if it is a policy's: what is rewarded becomes less likely\n"
-                           "logarithms of probabilities times numbers from %.3g to %.3g are made small",
+                           "the loss has the wrong sign for a policy: what is rewarded becomes less likely\n"
+                           "logarithms of probabilities times numbers, here from %.3g to %.3g, are made small",
                            v->low, v->high);
             if (!f) return;
             if (has_costs(e, n)) dlsh_only_note(e, f);

@@ -35,12 +35,13 @@ static void put_items(dlsh_buf *b, const char *lines, const char *before) {
 }
 
 void dlsh_doctor_page(dlsh_buf *b) {
-    dlsh_buf_puts(b,
-                  "# What the doctor looks at\n\n"
-                  "`doctor` reports one line `PASS` for each check of this page that found nothing, in this order, and "
-                  "before them a `FAIL` for each finding; see [debugging](debugging.md#what-is-wrong-with-a-training). "
-                  "This page is made from the table of checks. "
-                  "\"Not:\" is what looks like a finding and is none.\n");
+    dlsh_buf_puts(
+        b, "# What the doctor looks at\n\n"
+           "`doctor` reports a `FAIL` or a `NOTE` for each finding, and then one line for each check of this page "
+           "that found nothing, in this order: `PASS` with figures, or `----` where nothing of its kind was seen, "
+           "or where it says why it could not look; see [debugging](debugging.md#what-is-wrong-with-a-training). "
+           "This page is made from the table of checks. "
+           "\"Not:\" is what looks like a finding and is none.\n");
     for (int i = 0; i < CHECKS; i++) {
         dlsh_buf_printf(b, "\n## %s\n\n", checks[i].name);
         put_items(b, checks[i].fails, "");
@@ -174,9 +175,10 @@ static dl_status show_rows(const dlsh_examination *e, dlsh_sink *sink) {
 static dl_status show(dlsh_examination *e, dlsh_sink *sink) {
     if (dlsh_sink_look(sink).mode != DLSH_MODE_TABLE) return show_rows(e, sink);
     for (int i = 0; i < e->nfindings; i++) show_finding(e, sink, &e->findings[i]);
-    dlsh_put(sink, "%s", dlsh_buf_text(&e->passed));
-    if (!e->nfindings && !e->passed.n)
-        dlsh_put(sink, "nothing to look at yet: run some steps, or name a trainer, a net or a loss\n");
+    const int any = e->nfindings || e->spoke;
+    dlsh_put(sink, "%s",
+             any ? dlsh_buf_text(&e->passed)
+                 : "nothing to look at yet: run some steps, or name a trainer, a net or a loss\n");
     return DL_OK;
 }
 
@@ -253,7 +255,9 @@ static const struct {
     {"gradients get through", "the wrong sign", "what the loss is given", "multiplied by 0"},
     {"sign and floor of the loss", "no floor", "gradients get through", "beyond its limits"},
     {"sign and floor of the loss", "variance", "gradients get through", ""},
+    {"what the loss is given", "over dimension 0", "the initial loss", ""},
     {"the data", "", "the initial loss", ""},
+    {"the data", "", "size of updates", "is too large"},
     {"the data", "some are here", "numbers are finite", ""},
     {"gradients by depth", "activations grow", "size of updates", ""},
     {"the initial loss", "", "size of updates", "clipping cuts"},
@@ -301,13 +305,16 @@ static void put_notes_last(dlsh_examination *e) {
 }
 
 static dl_status run_checks(dlsh_examination *e) {
+    char unseen[] = "no mistake of this kind was seen", explained[] = "not checked: a FAIL may explain it";
     for (int i = 0; i < CHECKS; i++) {
         const int told = e->nfindings > e->nnotes, from = e->nfindings;
         const size_t passed = e->passed.n;
-        if (checks[i].symptom && told && checks[i].run != dlsh_check_nonfinite) continue;
+        const int follows = checks[i].symptom && told && checks[i].run != dlsh_check_nonfinite;
         e->check = checks[i].name, e->bad = e->told = 0;
-        DLSH_TRY(checks[i].trial ? dlsh_try_subjects(e, checks[i].run) : checks[i].run(e));
+        if (!follows) DLSH_TRY(checks[i].trial ? dlsh_try_subjects(e, checks[i].run) : checks[i].run(e));
+        e->spoke |= e->told;
         if (e->bad && e->passed.s) e->passed.s[e->passed.n = passed] = 0; /* another loss was well */
+        if (e->nfindings == from) tell_check(e, "----", follows ? explained : unseen);
         for (int k = from; checks[i].symptom && told && k < e->nfindings; k++)
             if (!e->findings[k].own) dlsh_only_note(e, &e->findings[k]);
         DLSH_TRY(dlsh_check_interrupt());

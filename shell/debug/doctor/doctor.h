@@ -34,6 +34,7 @@ typedef struct dlsh_examination {
     dlsh_buf passed;   /* a line for each check that found nothing and has something to say */
     const char *check; /* that runs */
     int bad, told;     /* findings of the check that runs; has it said what is well? */
+    int spoke;         /* has any check? */
     char **kept;       /* texts of dlsh_kept */
     int nkept, capkept;
 } dlsh_examination;
