@@ -366,6 +366,7 @@ typedef struct half_run {
     const dl_iter *it;
     int nout;
     dl_loop loop;
+    dl_some some;
     void *arg;
 } half_run;
 
@@ -415,18 +416,27 @@ static void half_block(const half_run *h, long n, char **ptr, const long *stride
 
 static void half_loop(long n, char **ptr, const long *stride, void *arg) {
     const half_run *h = (const half_run *)arg;
-    for (long i = 0; i < n; i += BLOCK) {
+    const long done = h->some ? h->some(n, ptr, stride, h->arg) : 0;
+    for (int k = 0; done && k < h->it->nop; k++) ptr[k] += stride[k] * done;
+    for (long i = done; i < n; i += BLOCK) {
         half_block(h, n - i < BLOCK ? n - i : BLOCK, ptr, stride);
         for (int k = 0; k < h->it->nop; k++) ptr[k] += stride[k] * BLOCK;
     }
 }
 
-void dl_iter_run_f32(const dl_iter *it, int nout, dl_loop loop, void *arg) {
+void dl_iter_run_halves(const dl_iter *it, int nout, dl_loop loop, dl_some some, void *arg) {
     bool half = false;
-    for (int k = 0; k < it->nop; k++) half = half || is_half(it->dtype[k]);
-    half_run h = {it, nout, loop, arg};
+    half_run h = {it, nout, loop, some, arg};
+    for (int k = 0; k < it->nop; k++) {
+        half = half || is_half(it->dtype[k]);
+        if (it->dtype[k] != it->dtype[0]) h.some = NULL;
+    }
     if (half)
         run(it, nout, half_loop, &h);
     else
         run(it, nout, loop, arg);
+}
+
+void dl_iter_run_f32(const dl_iter *it, int nout, dl_loop loop, void *arg) {
+    dl_iter_run_halves(it, nout, loop, NULL, arg);
 }

@@ -18,6 +18,9 @@ enum {
 /* n elements; operand i at ptr[i], advancing by stride[i] bytes. `arg` is what the kernel passes on. */
 typedef void (*dl_loop)(long n, char **ptr, const long *stride, void *arg);
 
+/* The same, of as many of the first elements as it likes; returns how many. */
+typedef long (*dl_some)(long n, char **ptr, const long *stride, void *arg);
+
 typedef struct dl_iter {
     int nop, ndim; /* ndim is at least 1 */
     long numel;
@@ -42,6 +45,9 @@ void dl_iter_run_serial(const dl_iter *it, dl_loop loop, void *arg);
 /* The same for a loop over f32: operands of f16 and bf16 are converted, in blocks, on the way in and out. The first
  * `nout` operands are only written, the others only read. */
 void dl_iter_run_f32(const dl_iter *it, int nout, dl_loop loop, void *arg);
+/* The same; where all operands have the same 16-bit dtype, `some` takes them as they are, and `loop` gets what it
+ * leaves. NULL: it leaves all. */
+void dl_iter_run_halves(const dl_iter *it, int nout, dl_loop loop, dl_some some, void *arg);
 
 /* How many threads to use for pointwise work on n elements: all, or 1 where waking them would cost what they save, and
  * inside a parallel region. Never a number between, because OpenMP ends the threads that a smaller team leaves out and

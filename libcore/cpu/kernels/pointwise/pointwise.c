@@ -41,10 +41,11 @@ static inline dl_status run_pointwise(dl_call *c, int i, int operands, bool test
     const dl_loop sign = halves ? DL_SIMD_PICK(dl_sign_loops)[i] : NULL;
     dl_iter it;
     dl_iter_init(&it, 1 + operands, op);
+    const dl_halves_loops some = DL_SIMD_PICK(dl_halves)[t];
     if (sign)
         dl_iter_run(&it, sign, &arg);
     else
-        dl_iter_run_f32(&it, 1, DL_SIMD_PICK(dl_pointwise)[t]->run[i], &arg);
+        dl_iter_run_halves(&it, 1, DL_SIMD_PICK(dl_pointwise)[t]->run[i], some ? some->run[i] : NULL, &arg);
     return arg.faults ? refused(arg.faults) : DL_OK;
 }
 
@@ -69,7 +70,9 @@ static dl_status fused(dl_back *b, int to, int n, dl_tensor **op, dl_tensor *lik
     dl_formula_numbers(i, b->op, b->attr, arg.number);
     dl_iter it;
     dl_iter_init(&it, n, op);
-    dl_iter_run_f32(&it, 1, DL_SIMD_PICK(dl_pointwise)[like->dtype]->grad[to][i], &arg);
+    const dl_halves_loops some = DL_SIMD_PICK(dl_halves)[like->dtype];
+    dl_iter_run_halves(&it, 1, DL_SIMD_PICK(dl_pointwise)[like->dtype]->grad[to][i], some ? some->grad[to][i] : NULL,
+                       &arg);
     return dl_give(b, to, op[0]);
 }
 

@@ -2,6 +2,7 @@
 #ifndef T
 #include "cpu/runtime/loop_types.h"
 #include "cpu/kernels/pointwise/pointwise.h"
+#include "cpu/kernels/pointwise/powers.h"
 #include "cpu/runtime/vmath_bessel_jy.h"
 #include "cpu/runtime/vmath_circle.h"
 #include "cpu/runtime/vmath_f64.h"
@@ -382,26 +383,16 @@ static void NAME(any_hypot)(long n, char **p, const long *s, void *arg) {
         NAME(by_blocks)(NAME(hypot), 2, sizeof(T), n, p, s, arg);
 }
 
-/* Powers whose exponent is the same for all elements of a loop; the same as pow at zeros, infinities and below 0. In
- * f64 the square of the last one could be below the normal numbers, and is left to pow. */
-LOOP2(first_of, T, (), a, b, b == b ? a : b)
-LOOP2(square_of, T, (), a, b, b == b ? a * a : b)
-LOOP2(cube_of, T, (), a, b, b == b ? a * a * a : b)
-LOOP2(root_of, T, (), a, b, b == b ? (a == -INF ? INF : SQRT(a + 0)) : b)
-LOOP2(inverse_of, T, (), a, b, b == b ? 1 / a : b)
-LOOP2(square_inverse_of, T, (), a, b, (T)(b == b ? 1 / ((f64)a * (f64)a) : b))
-LOOP2(root_inverse_of, T, (), a, b, (T)(b == b ? (a == -INF ? 0 : 1 / sqrt((f64)a + 0)) : b))
+#define POWER(exponent, name, ...) LOOP2(name, T, (), a, b, __VA_ARGS__)
+DL_POWERS(POWER)
+#undef POWER
 static void NAME(any_pow)(long n, char **p, const long *s, void *arg) {
-    static const struct {
-        double exponent;
-        dl_loop run;
-    } quick[] = {{1, NAME(first_of)},          {2, NAME(square_of)},   {3, NAME(cube_of)},
-                 {0.5, NAME(root_of)},         {-1, NAME(inverse_of)}, {-0.5, NAME(root_inverse_of)},
-                 {-2, NAME(square_inverse_of)}};
-    int count = sizeof(T) == sizeof(f32) ? 7 : 6, i = 0;
-    while (!s[2] && n && i < count && *(const T *)p[2] != (T)quick[i].exponent) i++;
-    if (!s[2] && n && i < count)
-        quick[i].run(n, p, s, arg);
+#define POWER(exponent, name, ...) NAME(name),
+    static const dl_loop quick[] = {DL_POWERS(POWER)};
+#undef POWER
+    const int i = s[2] || !n ? -1 : dl_power_place(*(const T *)p[2], sizeof(T) == sizeof(f32) ? DL_F32 : DL_F64);
+    if (i >= 0)
+        quick[i](n, p, s, arg);
     else if (n < SHORT_ROW || (s[1] == sizeof(T) && s[2] == sizeof(T)))
         NAME(pow)(n, p, s, arg);
     else /* compilers do not vectorise the loop of one exponent or base */
