@@ -53,8 +53,10 @@ static REAL S(exp_sum)(const REAL *x, long d, REAL m) {
     return (REAL)sum;
 }
 
-/* Of columns: the largest of each, and the sum of exponentials less it. */
-static void S(columns)(const REAL *x, long d, long stride, long nc, REAL *m, REAL *sum) {
+/* Of columns: the largest of each, and the sum of exponentials less it, which y, laid out as x, gets if they are kept.
+ */
+static inline __attribute__((always_inline)) void S(columns)(const REAL *x, long d, long stride, long nc, REAL *m,
+                                                             REAL *sum, bool keep, REAL *y) {
     double total[DL_COLUMNS] = {0};
     for (long c = 0; c < nc; c++) m[c] = (REAL)-INFINITY;
     for (long i = 0; i < d; i++)
@@ -64,8 +66,15 @@ static void S(columns)(const REAL *x, long d, long stride, long nc, REAL *m, REA
         }
     for (long i0 = 0; i0 < d; i0 += ROWS) {
         REAL part[DL_COLUMNS] = {0};
-        for (long i = i0; i < d && i < i0 + ROWS; i++)
-            for (long c = 0; c < nc; c++) part[c] += EXP(x[i * stride + c] - m[c]);
+        for (long i = i0; i < d && i < i0 + ROWS; i++) {
+            const REAL *row = x + i * stride;
+            REAL *to = keep ? y + i * stride : NULL;
+            _Pragma("GCC ivdep") for (long c = 0; c < nc; c++) {
+                const REAL e = EXP(row[c] - m[c]);
+                part[c] += e;
+                if (keep) to[c] = e;
+            }
+        }
         for (long c = 0; c < nc; c++) total[c] += part[c];
     }
     for (long c = 0; c < nc; c++) sum[c] = (REAL)total[c];
@@ -86,13 +95,17 @@ static void S(softmax)(const void *xv, void *yv, long d, long stride, long nc, b
         for (long i = 0; i < d; i++) y[i] *= scale;
         return;
     }
-    S(columns)(x, d, stride, nc, m, s);
-    for (long c = 0; c < nc; c++) s[c] = logs ? LOG(s[c]) : 1 / s[c];
-    for (long i = 0; i < d; i++, x += stride, y += stride)
-        if (logs)
+    if (logs) {
+        S(columns)(x, d, stride, nc, m, s, false, NULL);
+        for (long c = 0; c < nc; c++) s[c] = LOG(s[c]);
+        for (long i = 0; i < d; i++, x += stride, y += stride)
             for (long c = 0; c < nc; c++) y[c] = x[c] - m[c] - s[c];
-        else
-            for (long c = 0; c < nc; c++) y[c] = EXP(x[c] - m[c]) * s[c];
+        return;
+    }
+    S(columns)(x, d, stride, nc, m, s, true, y);
+    for (long c = 0; c < nc; c++) s[c] = 1 / s[c];
+    for (long i = 0; i < d; i++, y += stride)
+        for (long c = 0; c < nc; c++) y[c] *= s[c];
 }
 
 static void S(softmax_grad)(const void *yv, const void *gv, void *dv, long d, long stride, long nc, bool logs) {
@@ -127,7 +140,7 @@ static void S(logsum)(const void *xv, long d, long stride, long nc, double *top,
         m[0] = S(top)(xv, d);
         s[0] = S(exp_sum)(xv, d, m[0]);
     } else {
-        S(columns)(xv, d, stride, nc, m, s);
+        S(columns)(xv, d, stride, nc, m, s, false, NULL);
     }
     for (long c = 0; c < nc; c++) top[c] = m[c], logsum[c] = LOG(s[c]);
 }
