@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { STRETCH = 256, LANES = 16, TOGETHER = 4 };
+enum { STRETCH = 256, LANES = 16, TOGETHER = 4, ROWS = 32, COLUMNS = 64 };
 
 #define BOTH_REALS "cpu/kernels/norm/layer_norm_simd.c"
 #include "cpu/runtime/both_reals.def"
@@ -14,6 +14,14 @@ const dl_layer_norm_loops DL_SIMD_NAME(dl_layer_norm_rows)[2] = {{row_f32, grad_
                                                                  {row_f64, grad_row_f64, columns_f64}};
 
 #else
+
+static inline double S(all)(const REAL *lane) {
+    double t[LANES];
+    for (int l = 0; l < LANES; l++) t[l] = (double)lane[l];
+    for (int w = LANES / 2; w; w /= 2)
+        for (int l = 0; l < w; l++) t[l] += t[l + w];
+    return t[0];
+}
 
 /* sum += all terms, in lanes that the compiler turns into vectors; SUM2: two of them in one pass. */
 #define SUM2(sum, term, sum2, term2)                                                                                   \
@@ -29,7 +37,7 @@ const dl_layer_norm_loops DL_SIMD_NAME(dl_layer_norm_rows)[2] = {{row_f32, grad_
             long at = from + i;                                                                                        \
             lane[l] += term, lane2[l] += term2;                                                                        \
         }                                                                                                              \
-        for (long l = 0; l < LANES; l++) (sum) += (double)lane[l], (sum2) += (double)lane2[l];                         \
+        (sum) += S(all)(lane), (sum2) += S(all)(lane2);                                                                \
     }
 #define SUM(sum, term)                                                                                                 \
     do {                                                                                                               \
@@ -70,29 +78,39 @@ static void S(grad_row)(const void *xv, const void *gv, const void *wv, void *dx
     for (long i = 0; i < d; i++) dx[i] = (g[i] * (w ? w[i] : 1) - a - (x[i] - m) * k * c) * k;
 }
 
-static void S(columns)(const void *xv, const void *gv, long rows, long stride, long nc, const double *mean,
-                       const double *restrict rstd, double *restrict dw, double *restrict db) {
-    const REAL *restrict x = xv, *restrict g = gv;
+/* The sums of a few rows. */
+static inline void S(some_rows)(const REAL *x, const REAL *g, long rows, long stride, long nc, const double *mean,
+                                const double *rstd, REAL *restrict dw, REAL *restrict db) {
     long r = 0;
     for (; r + TOGETHER <= rows; r += TOGETHER, x += TOGETHER * stride, g += TOGETHER * stride) {
-        double m[TOGETHER], k[TOGETHER];
-        for (long i = 0; i < TOGETHER; i++) m[i] = mean ? mean[r + i] : 0, k[i] = rstd[r + i];
+        REAL m[TOGETHER], k[TOGETHER];
+        for (long i = 0; i < TOGETHER; i++) m[i] = mean ? (REAL)mean[r + i] : 0, k[i] = (REAL)rstd[r + i];
         for (long c = 0; c < nc; c++) {
-            double w = 0, b = 0;
+            REAL w = 0, b = 0;
             for (long i = 0; i < TOGETHER; i++) {
-                double v = (double)g[i * stride + c];
-                w += v * (((double)x[i * stride + c] - m[i]) * k[i]), b += v;
+                const REAL v = g[i * stride + c];
+                w += v * ((x[i * stride + c] - m[i]) * k[i]), b += v;
             }
             dw[c] += w, db[c] += b;
         }
     }
     for (; r < rows; r++, x += stride, g += stride) {
-        double m = mean ? mean[r] : 0, k = rstd[r];
-        for (long c = 0; c < nc; c++) {
-            dw[c] += (double)g[c] * (((double)x[c] - m) * k);
-            db[c] += (double)g[c];
-        }
+        const REAL m = mean ? (REAL)mean[r] : 0, k = (REAL)rstd[r];
+        for (long c = 0; c < nc; c++) dw[c] += g[c] * ((x[c] - m) * k), db[c] += g[c];
     }
+}
+
+static void S(columns)(const void *xv, const void *gv, long rows, long stride, long nc, const double *mean,
+                       const double *rstd, double *restrict dw, double *restrict db) {
+    const REAL *x = xv, *g = gv;
+    for (long r = 0; r < rows; r += ROWS)
+        for (long from = 0; from < nc; from += COLUMNS) {
+            const long n = nc - from < COLUMNS ? nc - from : COLUMNS, at = r * stride + from;
+            REAL w[COLUMNS] = {0}, b[COLUMNS] = {0};
+            S(some_rows)
+            (x + at, g + at, rows - r < ROWS ? rows - r : ROWS, stride, n, mean ? mean + r : NULL, rstd + r, w, b);
+            for (long c = 0; c < n; c++) dw[from + c] += (double)w[c], db[from + c] += (double)b[c];
+        }
 }
 #undef SUM
 #undef SUM2
