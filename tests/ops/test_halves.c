@@ -3,15 +3,17 @@
 #include "support/tensors.h"
 #include "dlcore/all.h"
 
+enum { WIDTH = 150 }; /* more than one band of columns */
+
 typedef dl_tensor *(*call)(dl_tensor **in);
 
 static dl_tensor *batch_norm(dl_tensor **in) { return dl_batch_norm(in[0], NULL, NULL, in[1], in[2], 1, 0.1, 1e-2); }
-static dl_tensor *layer_norm(dl_tensor **in) { return dl_layer_norm(in[0], in[1], in[2], SHAPE(24), 1, 1e-2); }
-static dl_tensor *rms_norm(dl_tensor **in) { return dl_rms_norm(in[0], in[1], SHAPE(24), 1, (double[]){1e-2}); }
+static dl_tensor *layer_norm(dl_tensor **in) { return dl_layer_norm(in[0], in[1], in[2], SHAPE(WIDTH), 1, 1e-2); }
+static dl_tensor *rms_norm(dl_tensor **in) { return dl_rms_norm(in[0], in[1], SHAPE(WIDTH), 1, (double[]){1e-2}); }
 static dl_tensor *softmax(dl_tensor **in) { return dl_softmax(in[0], 1); }
 
 static void one(call f, int n, const char *what, bool same_rows) {
-    const long shape[2] = {40, 24}, first = 0, stop = 1;
+    const long shape[2] = {70, WIDTH}, first = 0, stop = 1;
     dl_tensor *in[3], *wide[3], *got[3], *want[3];
     for (int i = 0; i < n; i++) {
         dl_tensor *x = drawn((unsigned)i + 1, i ? 1 : 2, i ? &shape[1] : shape, DL_F32),
@@ -127,8 +129,65 @@ static void signs(void **state) {
         }
 }
 
+/* Few elements of a long list, some of them several times, are summed in f32 and rounded once. */
+static void few_sums_round_once(void **state) {
+    (void)state;
+    static const dl_dtype types[] = {DL_BF16, DL_F16};
+    static const long counts[] = {0, 1, 40, 300, 625}, size = 10000;
+    for (int k = 0; k < 10; k++) {
+        const dl_dtype t = types[k & 1];
+        const long n = counts[k / 2];
+        long *at = calloc((size_t)n + 1, sizeof *at);
+        assert_non_null(at);
+        for (long i = 0; i < n; i++) at[i] = i % 3 ? i * 7919 % size - (i % 2 ? size : 0) : 17;
+        dl_tensor *x = drawn(1, 1, &size, t), *v = drawn(2, 1, &n, t), *index = labels(n, at);
+        dl_tensor *wide = must(dl_to(x, DL_F32)), *u = must(dl_to(v, DL_F32));
+        dl_tensor *got = must(dl_index_add(x, index, v, 0)), *sum = must(dl_index_add(wide, index, u, 0));
+        dl_tensor *want = must(dl_to(sum, t));
+        near(got, want, 0, "index_add");
+        free(at);
+        dl_unref(x), dl_unref(v), dl_unref(index), dl_unref(wide), dl_unref(u);
+        dl_unref(got), dl_unref(sum), dl_unref(want);
+    }
+    const long past = size;
+    dl_tensor *x = drawn(1, 1, &size, DL_BF16), *v = drawn(2, 1, SHAPE(1), DL_BF16), *index = labels(1, &past);
+    fails(dl_index_add(x, index, v, 0), DL_ERR_INDEX, "10000");
+    dl_unref(x), dl_unref(v), dl_unref(index);
+}
+
+/* The least and the largest of odd numbers, of one sign, with infinities, and with a NaN of either sign. */
+static void extremes(void **state) {
+    (void)state;
+    static const dl_dtype types[] = {DL_BF16, DL_F16};
+    static const double odd[] = {INFINITY, -INFINITY, NAN, -NAN, 0x1p-24, -0.0};
+    for (int k = 0; k < 16; k++)
+        for (long n = 1; n < 9000; n = n * 5 / 3 + 1) {
+            const dl_dtype t = types[k & 1];
+            dl_tensor *x = drawn((unsigned)n, 1, &n, t), *least, *most;
+            double *v = values(x), least_of = INFINITY, most_of = -INFINITY, low, high;
+            for (long i = 0; i < n; i++) {
+                v[i] = k / 2 == 6 ? -fabs(v[i]) : i == n / 2 && k / 2 < 6 ? odd[k / 2] : fabs(v[i]) + 1;
+                dl_store_f64((char *)dl_data(x) + 2 * i, t, v[i]);
+                v[i] = dl_load_f64((char *)dl_data(x) + 2 * i, t);
+                least_of = v[i] < least_of || isnan(v[i]) ? v[i] : least_of;
+                most_of = v[i] > most_of || isnan(v[i]) ? v[i] : most_of;
+            }
+            least = must(dl_aminmax(x, NULL, 0, &most));
+            ok(dl_item_f(least, &low)), ok(dl_item_f(most, &high));
+            if (!(low == least_of || (isnan(low) && isnan(least_of))) ||
+                !(high == most_of || (isnan(high) && isnan(most_of))))
+                fail_msg("%ld of %s, %d: %g and %g", n, dl_dtype_name(t), k / 2, low, high);
+            free(v);
+            dl_unref(x), dl_unref(least), dl_unref(most);
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_round_once), cmocka_unit_test(conversions_of_rows),
-                                       cmocka_unit_test(signs), cmocka_unit_test(lengths_of_large_and_small_vectors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(few_sums_round_once),
+                                       cmocka_unit_test(extremes),
+                                       cmocka_unit_test(gradients_round_once),
+                                       cmocka_unit_test(conversions_of_rows),
+                                       cmocka_unit_test(signs),
+                                       cmocka_unit_test(lengths_of_large_and_small_vectors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -300,11 +300,49 @@ static dl_status half_index_add(dl_call *c) {
         product(x, 0, dim), o->dtype);
 }
 
+/* A few elements of a long list of 16 bits: sums in f32 at the places that have an index, and nowhere else. */
+enum { FEW = 16 }; /* times as many are in the list */
+
+static void add_few(unsigned short *o, const unsigned short *v, const long *index, long n, float *sum, dl_dtype t) {
+    float wide[HALF_PIECE];
+    unsigned short half[HALF_PIECE];
+    dl_stop stop = dl_stop_begin();
+    for (int pass = 0; pass < 3; pass++)
+        for (long at = 0; at < n && !dl_stop_asked(&stop); at += HALF_PIECE) {
+            const long m = n - at < HALF_PIECE ? n - at : HALF_PIECE, *to = index + at;
+            if (pass < 2) {
+                for (long i = 0; i < m; i++) half[i] = pass ? v[at + i] : o[to[i]];
+                dl_cpu_half_to_f32(m, half, t, wide);
+                for (long i = 0; i < m; i++) sum[to[i]] = pass ? sum[to[i]] + wide[i] : wide[i];
+            } else {
+                for (long i = 0; i < m; i++) wide[i] = sum[to[i]];
+                dl_cpu_f32_to_half(m, wide, half, t);
+                for (long i = 0; i < m; i++) o[to[i]] = half[i];
+            }
+        }
+    dl_stop_end(&stop);
+}
+
+static dl_status add_few_halves(dl_call *c) {
+    dl_tensor *o = c->out[0];
+    const size_t bytes = (size_t)o->numel * sizeof(float);
+    DL_OWNED dl_tensor *index = dl_cpu_indices(c->in[1], 0, o->numel);
+    DL_OWNED dl_tensor *v = index ? dl_cpu_contiguous(INPUT(c, INDEX_ADD_SOURCE)) : NULL;
+    float *sum = v ? dl_host_alloc(bytes) : NULL;
+    if (!sum) return dl_failed();
+    dl_cpu_copy(o, c->in[0]);
+    add_few(dl_ptr(o), dl_ptr(v), dl_ptr(index), v->numel, sum, (dl_dtype)o->dtype);
+    dl_host_free(sum, bytes);
+    return DL_OK;
+}
+
 static dl_status run_index_add(dl_call *c) {
     int dim; /* elements are added from wherever they lie, rows from dense ones */
-    along(c, c->in[0], &dim);
+    const long size = along(c, c->in[0], &dim);
+    const bool half = DL_BIT(c->dtype) & DL_HALVES;
     const bool rows = product(c->in[0], dim + 1, c->in[0]->ndim) != 1, dense = dl_is_contiguous(c->out[0]);
-    if (rows && dense && DL_BIT(c->dtype) & DL_HALVES) return half_index_add(c);
+    if (rows && dense && half) return half_index_add(c);
+    if (half && dense && c->out[0]->ndim == 1 && c->in[1]->numel <= size / FEW) return add_few_halves(c);
     return dl_cpu_via_f32(c, plain_index_add, rows && !dl_is_contiguous(INPUT(c, INDEX_ADD_SOURCE)));
 }
 const dl_kernel dl_cpu_index_add = {.run = run_index_add, .dtypes = DL_ANY};

@@ -5,6 +5,7 @@
 #include "core/widening.h"
 #include "cpu/kernels/pointwise/row_sum.h"
 #include "cpu/kernels/reduce.h"
+#include "cpu/runtime/half.h"
 #include "ops/compose/rows/row_sum.h"
 #include "ops/infer.h"
 #include "ops/rules/reduce.h"
@@ -401,7 +402,7 @@ SIMPLE(amin, DL_R_MIN, DL_ANY)
 SIMPLE(any, DL_R_ANY, DL_ANY)
 SIMPLE(all, DL_R_ALL, DL_ANY)
 
-/* Of all elements, in pieces that the second reduction finds in the cache, those of 16 bits converted. */
+/* Of all elements, in pieces that the second reduction finds in the cache; those of pieces of 16 bits are converted. */
 typedef struct extremes {
     const dl_reducer *r[2];
     const char *x;
@@ -412,11 +413,17 @@ typedef struct extremes {
 
 static void extremes_of_piece(void *arg, long i) {
     const extremes *e = arg;
-    _Alignas(64) float wide[HALF_ROW];
     const long from = i * HALF_ROW, n = e->n - from < HALF_ROW ? e->n - from : HALF_ROW;
     const char *x = e->x + from * e->esize;
-    if (e->half != DL_F32) dl_cpu_half_to_f32(n, x, e->half, wide), x = (char *)wide;
-    for (int k = 0; k < 2; k++) e->r[k]->row(n, x, e->size, NULL, e->part + (k * e->pieces + i) * e->size);
+    char *to[2] = {e->part + i * e->size, e->part + (e->pieces + i) * e->size};
+    unsigned short half[2];
+    if (e->half != DL_F32)
+        DL_SIMD_PICK(dl_half_extremes)(n, (const void *)x, e->half == DL_F16 ? 0x7c00 : 0x7f80, half);
+    for (int k = 0; k < 2; k++)
+        if (e->half != DL_F32)
+            dl_cpu_half_to_f32(1, &half[k], e->half, (float *)to[k]);
+        else
+            e->r[k]->row(n, x, e->size, NULL, to[k]);
 }
 
 static dl_status all_extremes(const dl_call *c) {

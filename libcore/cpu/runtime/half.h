@@ -9,6 +9,9 @@ DL_SIMD_DECL(void, dl_bf16_up, (long n, const unsigned short *src, float *dst));
 DL_SIMD_DECL(void, dl_bf16_down, (long n, const float *src, unsigned short *dst));
 /* How many are infinite or no number. */
 DL_SIMD_DECL(long, dl_bf16_odd, (long n, const unsigned short *x));
+/* The bits of the smallest and the largest of n numbers, at least one, of a type in which infinity has these bits; both
+ * are no number where one is none. */
+DL_SIMD_DECL(void, dl_half_extremes, (long n, const unsigned short *x, unsigned short infinity, unsigned short to[2]));
 /* Products of bf16 raise no flag: tells the watch for NaN where dense results have infinities or NaN. */
 void dl_cpu_look_bf16(const void *x, long n);
 /* The sum of n products, in f32. */

@@ -3,6 +3,7 @@
 #include "core/dtype.h"
 #include "cpu/runtime/vec.h"
 
+#include <stdbool.h>
 #include <string.h>
 #ifdef __F16C__
 #include <immintrin.h>
@@ -83,6 +84,32 @@ long DL_SIMD_NAME(dl_bf16_odd)(long n, const unsigned short *x) {
         odd += some;
     }
     return odd;
+}
+
+/* The bits as a signed number that is the larger the larger the number is, and back. */
+static inline short in_order(unsigned short x) { return (short)(x ^ ((unsigned)((short)x >> 15) & 0x7fff)); }
+
+void DL_SIMD_NAME(dl_half_extremes)(long n, const unsigned short *x, unsigned short infinity, unsigned short to[2]) {
+    enum { SIDE = 64 };
+    short least[SIDE], most[SIDE];
+    long i = 0;
+    for (long k = 0; k < SIDE; k++) least[k] = most[k] = in_order(x[0]);
+    for (; i + SIDE <= n; i += SIDE)
+        for (long k = 0; k < SIDE; k++) {
+            const short v = in_order(x[i + k]);
+            least[k] = v < least[k] ? v : least[k], most[k] = v > most[k] ? v : most[k];
+        }
+    for (long k = 0; i < n; i++, k++) {
+        const short v = in_order(x[i]);
+        least[k] = v < least[k] ? v : least[k], most[k] = v > most[k] ? v : most[k];
+    }
+    for (long k = 1; k < SIDE; k++) {
+        least[0] = least[k] < least[0] ? least[k] : least[0];
+        most[0] = most[k] > most[0] ? most[k] : most[0];
+    }
+    const bool nan = most[0] > (short)infinity || least[0] < -1 - (short)infinity;
+    to[0] = nan ? 0x7fff : (unsigned short)in_order((unsigned short)least[0]);
+    to[1] = nan ? 0x7fff : (unsigned short)in_order((unsigned short)most[0]);
 }
 
 /* ---- products: 32 numbers become two vectors of 64 bytes in parts, those of both operands in the same order */
