@@ -16,7 +16,10 @@ enum { LINE = 32, AHEAD = 1024 };
 void DL_SIMD_NAME(dl_f16_up)(long n, const unsigned short *src, float *dst) {
     long i = 0;
 #ifdef __F16C__
-    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(src + i))));
+    for (; i + 8 <= n; i += 8) {
+        if (i % LINE == 0) __builtin_prefetch(src + i + AHEAD);
+        _mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(src + i))));
+    }
 #endif
     for (; i < n; i++) dst[i] = dl_f16_to_f32(src[i]);
 }
