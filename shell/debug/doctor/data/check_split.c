@@ -157,7 +157,8 @@ void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const 
     int from[COLUMNS];
     const long n = train->width;
     long other = 0, at = -1;
-    if (test->elsewhere || train->apart || n != test->width || n < 2 || n > COLUMNS || !train->real || !test->real || train->picture)
+    if (test->elsewhere || train->apart || n != test->width || n < 2 || n > COLUMNS || !train->real || !test->real ||
+        train->picture)
         return;
     if (train->n < ROWS || test->n < ROWS || !columns_of(train, a) || !columns_of(test, b)) return;
     for (long c = 0; c < n; c++)
