@@ -37,9 +37,9 @@ static void put_items(dlsh_buf *b, const char *lines, const char *before) {
 void dlsh_doctor_page(dlsh_buf *b) {
     dlsh_buf_puts(
         b, "# What the doctor looks at\n\n"
-           "`doctor` reports a `FAIL` or a `NOTE` for each finding, and then one line for each check of this page "
-           "that found nothing, in this order: `PASS` with figures, or `----` where nothing of its kind was seen, "
-           "or where it says why it could not look; see [debugging](debugging.md#what-is-wrong-with-a-training). "
+           "`doctor` reports a `FAIL` or a `NOTE` for each finding, and then for each check of this page that found "
+           "nothing, in this order, `PASS` with figures, or `----` with what kept it from looking. The names of "
+           "those that have no more to tell are the end; see [debugging](debugging.md#what-is-wrong-with-a-training). "
            "This page is made from the table of checks. "
            "\"Not:\" is what looks like a finding and is none.\n");
     for (int i = 0; i < CHECKS; i++) {
@@ -143,6 +143,20 @@ void dlsh_unchecked(dlsh_examination *e, const char *fmt, ...) {
     const size_t n = strlen(text);
     DLSH_FORMATTED(fmt, vsnprintf(text + n, sizeof text - n, fmt, ap));
     tell_check(e, "----", text);
+}
+
+/* The checks that found nothing and have nothing to tell: their names, in lines of WIDTH. */
+static void tell_silent(dlsh_examination *e, const char *const *name, int n) {
+    enum { WIDTH = 110 };
+    const char lead[] = "----  also checked, nothing found:";
+    size_t column = strlen(lead);
+    if (n) dlsh_buf_printf(&e->passed, "%s", lead);
+    for (int i = 0; i < n; i++) {
+        const size_t own = strlen(name[i]) + 2;
+        const int turns = column + own > WIDTH;
+        dlsh_buf_printf(&e->passed, "%s%s%s", turns ? "\n      " : " ", name[i], i < n - 1 ? ";" : "\n");
+        column = turns ? 6 + own : column + own;
+    }
 }
 
 /* ---------------------------------------------------------------- showing */
@@ -305,7 +319,9 @@ static void put_notes_last(dlsh_examination *e) {
 }
 
 static dl_status run_checks(dlsh_examination *e) {
-    char unseen[] = "no mistake of this kind was seen", explained[] = "not checked: a FAIL may explain it";
+    char explained[] = "not checked: a FAIL may explain it";
+    const char *silent[CHECKS];
+    int nsilent = 0;
     for (int i = 0; i < CHECKS; i++) {
         const int told = e->nfindings > e->nnotes, from = e->nfindings;
         const size_t passed = e->passed.n;
@@ -314,11 +330,13 @@ static dl_status run_checks(dlsh_examination *e) {
         if (!follows) DLSH_TRY(checks[i].trial ? dlsh_try_subjects(e, checks[i].run) : checks[i].run(e));
         e->spoke |= e->told;
         if (e->bad && e->passed.s) e->passed.s[e->passed.n = passed] = 0; /* another loss was well */
-        if (e->nfindings == from) tell_check(e, "----", follows ? explained : unseen);
+        if (e->nfindings == from && follows) tell_check(e, "----", explained);
+        if (e->nfindings == from && !e->bad && !e->told) silent[nsilent++] = checks[i].name;
         for (int k = from; checks[i].symptom && told && k < e->nfindings; k++)
             if (!e->findings[k].own) dlsh_only_note(e, &e->findings[k]);
         DLSH_TRY(dlsh_check_interrupt());
     }
+    tell_silent(e, silent, nsilent);
     put_notes_last(e);
     return DL_OK;
 }
