@@ -650,6 +650,7 @@ static void examine_net(dlsh_examination *e, const dl_journal_row *first) {
     find_seen(e, &all, first->what);
     find_own_figures(e, &all, first->what);
     dlsh_find_shared(e, &all, first->what);
+    dlsh_find_kept_net(e, &all, first->what, width);
     dlsh_pools_free(&all);
 }
 
@@ -663,7 +664,7 @@ const dl_journal_row *dlsh_same_batch(const dlsh_examination *e) {
 static void tell_passed(dlsh_examination *e) {
     const dl_journal_row *same = dlsh_same_batch(e);
     long seen = 0, rows = 0, known = 0, places = 0, unknown = 0, lines = 0;
-    int line = 0, own = 0, other = 0;
+    int line = 0, own = 0, anew = 0;
     char rest[160] = "no evaluation of a net as a whole was seen";
     DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         if (dlsh_is_training_pass(e, r)) seen += r->looked, places++;
@@ -671,18 +672,19 @@ static void tell_passed(dlsh_examination *e) {
         const long had = known;
         for (long k = 0; k < r->nrows; k++) rows++, known += was_seen(e, r->what, r->rows[k]);
         if (r->nrows && r->line != line) lines++, line = r->line;
-        if (r->nrows) *(4 * (known - had) < r->nrows ? &other : &own) = line; /* a few may be equal by chance */
+        if (r->nrows) anew |= 4 * (r->nrows - known + had) >= r->nrows;
+        if (4 * (known - had) >= r->nrows && r->nrows) own = line; /* a few may be equal by chance */
         unknown += !r->nrows;
     }
     if (own)
-        snprintf(rest, sizeof rest, "%ld of %ld evaluated samples are equal to training samples (line %d): %s", known,
-                 rows, own, other ? "other lines evaluate new ones" : "no evaluation of new ones alone was seen");
+        snprintf(rest, sizeof rest, "%ld of %ld evaluated samples are equal to training samples (line %d), %s", known,
+                 rows, own, anew ? "the others were not seen in it" : "and no evaluation of new ones was seen");
     else if (rows)
         snprintf(rest, sizeof rest, "%ld of %ld evaluated samples (line %d%s) were seen in the training", known, rows,
                  line, lines > 1 ? " and others" : "");
     else if (unknown)
         snprintf(rest, sizeof rest, "of evaluations the samples are not known");
-    if (own && !other && seen > 1 && !same)
+    if (own && !anew && seen > 1 && !same)
         dlsh_unchecked(e, "%s", rest);
     else if (same)
         dlsh_passed(e, "each step%s has the same %ld samples (line %d); %s",

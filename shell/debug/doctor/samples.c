@@ -292,13 +292,14 @@ static void find_same_targets(dlsh_examination *e, const dl_journal_row *r) {
                a);
 }
 
-/* How passes that trained nets, or that did not, had rows of the table; 0 also where no rows are known. */
-static long rows_passed(const dlsh_examination *e, const dlsh_samples *s, int trained, long *known) {
+/* How passes that trained nets, or that did not, had rows of the table; 0 also where no rows are known. net: of that
+ * one alone; NULL: of any. */
+static long rows_passed(const dlsh_examination *e, const dlsh_samples *s, const void *net, int trained, long *known) {
     DLSH_FREED unsigned long *h = dlsh_sorted_rows(s);
     long n = 0;
     *known = 0;
     DLSH_EACH_ROW_WHILE (h, r, e, DL_DID_FORWARD) {
-        if (dlsh_is_training_pass(e, r) != trained) continue;
+        if (dlsh_is_training_pass(e, r) != trained || (net && net != r->what)) continue;
         for (long k = 0; k < r->nseen; k++) n += is_among(h, s->n, r->seen[k]);
         *known += r->nseen;
     }
@@ -308,7 +309,7 @@ static long rows_passed(const dlsh_examination *e, const dlsh_samples *s, int tr
 int dlsh_leaves_rows_out(const dlsh_examination *e, const dlsh_samples *s) {
     DLSH_FREED unsigned long *h = dlsh_sorted_rows(s);
     long known, tested = 0, both = 0;
-    const long trained = h ? rows_passed(e, s, 1, &known) : 0;
+    const long trained = h ? rows_passed(e, s, NULL, 1, &known) : 0;
     DLSH_EACH_ROW_WHILE (trained, r, e, DL_DID_FORWARD)
         for (long k = 0; k < r->nseen && dlsh_is_evaluation_pass(e, r); k++) {
             const int of_it = is_among(h, s->n, r->seen[k]);
@@ -324,12 +325,12 @@ int dlsh_leaves_rows_out(const dlsh_examination *e, const dlsh_samples *s) {
 /* Was the table given to nets, but not in training, as one that a function made last? */
 static int is_of_evaluation(const dlsh_examination *e, const dlsh_samples *s) {
     long known;
-    return !rows_passed(e, s, 1, &known) && known && rows_passed(e, s, 0, &known);
+    return !rows_passed(e, s, NULL, 1, &known) && known && rows_passed(e, s, NULL, 0, &known);
 }
 
 static int set_passed(const dlsh_examination *e, dlsh_samples *s) {
     long known;
-    s->apart = !rows_passed(e, s, 1, &known) && known;
+    s->apart = !rows_passed(e, s, NULL, 1, &known) && known;
     return 1;
 }
 
@@ -554,11 +555,16 @@ static int is_part(const dlsh_samples *table, const dlsh_samples *part) {
     return table->total > table->n || 2 * n >= part->n;
 }
 
-/* Had passes that trained nets many rows of the table, and none of those of a part that is evaluated? */
-static int is_never_trained(const dlsh_examination *e, const dlsh_samples *table, const dlsh_samples *part) {
+/* Had passes that trained the net of an evaluation many rows of the table, and none of those of a part? Or is the part
+ * by now another one than what that evaluated, as in a loop over parts? */
+static int is_never_trained(const dlsh_examination *e, const dlsh_samples *table, const dlsh_samples *part,
+                            const dl_journal_row *r) {
     long known;
-    return table->n && is_part(table, part) && !rows_passed(e, part, 1, &known) &&
-           rows_passed(e, table, 1, &known) * part->n > LEAST_KNOWN * table->n;
+    DLSH_FREED unsigned long *h = part->elsewhere ? dlsh_sorted_rows(table) : NULL;
+    for (long k = 0; h && k < r->nrows; k++)
+        if (is_among(h, table->n, r->rows[k])) return 1;
+    return table->n && is_part(table, part) && !rows_passed(e, part, r->what, 1, &known) &&
+           rows_passed(e, table, r->what, 1, &known) * part->n > LEAST_KNOWN * table->n;
 }
 
 /* Was the net of a pass trained at other places than these, and not at one of them, as a copy for another task? */
@@ -600,7 +606,7 @@ static void compare_evaluations(dlsh_examination *e, const dl_journal_row *back,
             if (set_samples(&test, x, y)) {
                 test.elsewhere = is_elsewhere(&test, x, r);
                 const int may = some[k].whole == table || !slice; /* be other rows of the table */
-                if (!may || !is_never_trained(e, own, &test)) dlsh_compare_splits(e, own, &test);
+                if (!may || !is_never_trained(e, own, &test, r)) dlsh_compare_splits(e, own, &test);
                 dlsh_compare_labels(e, train, &test);
             }
             dlsh_samples_free(&test);

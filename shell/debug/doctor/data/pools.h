@@ -48,3 +48,5 @@ int dlsh_line_of_input(const dlsh_examination *e, const dl_journal_row *r);
 
 /* Samples and classes of what is evaluated beside those of training, by rows that a variable picks (shared.c). */
 void dlsh_find_shared(dlsh_examination *e, const dlsh_pools *all, const void *net);
+/* A net that goes through all rounds of a loop that makes its parts anew (folds.c). */
+void dlsh_find_kept_net(dlsh_examination *e, const dlsh_pools *all, const void *net, long width);
