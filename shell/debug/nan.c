@@ -1,5 +1,7 @@
 /* NaN: the warning at the statement that first makes one, and `why nan`. */
 #include "debug/debug.h"
+#include "debug/doctor/doctor.h"
+#include "debug/doctor/trace.h"
 #include "debug/finding.h"
 #include "view/elements.h"
 #include "view/sink.h"
@@ -108,8 +110,23 @@ static dl_status add_infinity(dlsh_table *t, const dl_nan_event *e) {
     return n ? add_event(t, &from, "infinity by") : DL_OK;
 }
 
-/* Variables that hold NaN although no op made it: data that came in with it. */
+/* What made a tensor of others, by its statement: "mean at a.dlsh:8"; "": it is not known. */
+static const char *maker_of(const dl_tensor *t, char *buf, size_t size) {
+    dl_source maker, writer;
+    dlsh_tensor_places(t, &maker, &writer);
+    const dlsh_node *n = writer.file ? dlsh_statement_at(writer.file, writer.line) : NULL;
+    if (n && n->kind == DLSH_N_ASSIGN) n = n->kids[n->nkids - 1];
+    const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
+    *buf = 0;
+    if (n) snprintf(buf, size, "%s at %s:%d", by ? by : "what stands", writer.file, writer.line);
+    return buf;
+}
+
+/* Variables that hold NaN although no op made it of finite numbers: data that came in with it, and what is made of
+ * these. */
 static dl_status add_holders(dlsh_session *s, dlsh_table *t, int *n) {
+    char from[200];
+    dlsh_value text;
     for (int i = 0; i < dlsh_global_count(s); i++) {
         const dlsh_value *v;
         const char *name = dlsh_global_at(s, i, &v);
@@ -119,13 +136,19 @@ static dl_status add_holders(dlsh_session *s, dlsh_table *t, int *n) {
         if (dlsh_stats_of(v->as.tensor, &st)) return dl_failed();
         if (!st.nans) continue;
         ++*n;
-        DLSH_TRY(add(t, name,
-                     dlsh_stringf(dl_device_of(v->as.tensor) && dl_nan_policy_get() != DL_NAN_STOP
-                                      ? "holds %ld nan, on a GPU: run it again under `set nan stop`, which looks at "
-                                        "each op there"
-                                      : "holds %ld nan; no op made them from finite numbers: they came in with the "
-                                        "data, or before `set nan` was warn",
-                                  st.nans)));
+        const int unseen = dl_device_of(v->as.tensor) && dl_nan_policy_get() != DL_NAN_STOP;
+        if (unseen)
+            text = dlsh_stringf("holds %ld nan, on a GPU: run it again under `set nan stop`, which looks at each op "
+                                "there",
+                                st.nans);
+        else if (*maker_of(v->as.tensor, from, sizeof from))
+            text = dlsh_stringf("holds %ld nan: %s was given some, or read them; no op made them from finite numbers",
+                                st.nans, from);
+        else
+            text = dlsh_stringf("holds %ld nan; no op made them from finite numbers: they came in with the data, or "
+                                "before `set nan` was warn",
+                                st.nans);
+        DLSH_TRY(add(t, name, text));
     }
     return DL_OK;
 }

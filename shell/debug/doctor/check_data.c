@@ -48,6 +48,51 @@ static int line_of_holes(const dlsh_examination *e, const dlsh_samples *s) {
     return made ? made->span.line : s->line;
 }
 
+/* A figure over what has holes, by which holes are filled. */
+typedef struct filler {
+    const dlsh_examination *e;
+    const dlsh_node *figure;
+} filler;
+
+static dlsh_property is_holed_figure(void *ctx, const dlsh_step *at) {
+    filler *f = ctx;
+    const dlsh_node *n = at->n;
+    const int figure = dlsh_is_call_of(n, "mean|median|sum|std|amin|amax|min|max|quantile");
+    const dlsh_node *of = !figure ? NULL : n->kids[0]->kind == DLSH_N_FIELD ? n->kids[0]->kids[0] : n->kids[1];
+    if (figure && dlsh_origin_at(at, of, is_holed, (void *)f->e)) f->figure = n;
+    if (f->figure) return DLSH_HAS_FIRST;
+    return n->kind == DLSH_N_NAME || n->kind == DLSH_N_INDEX ||
+                   dlsh_is_call_of(n, "expand|expand_as|unsqueeze|reshape|item|to|clone|detach")
+               ? DLSH_MAY_HAVE
+               : DLSH_HAS_NOT;
+}
+
+/* where(x.isnan(), filler, x), x.masked_fill(hole, filler), x[hole] = filler */
+static dlsh_property fills(void *ctx, const dlsh_step *at) {
+    filler *f = ctx;
+    const dlsh_node *n = at->n;
+    if (at->added) dlsh_origin_at(at, n, is_holed_figure, f);
+    for (int i = 2; dlsh_is_call_of(n, "where|masked_fill|nan_to_num") && i < n->nkids && !f->figure; i++)
+        dlsh_origin_at(at, n->kids[i]->kind == DLSH_N_KWARG ? n->kids[i]->kids[0] : n->kids[i], is_holed_figure, f);
+    return f->figure ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* Was it found that holes are filled by what is NaN itself? */
+static int find_holed_filler(dlsh_examination *e, const dlsh_samples *s, long n, long at) {
+    filler f = {.e = e};
+    const dlsh_node *used = NULL; /* last, behind all that is put in */
+    DLSH_EACH_BELOW (t, dlsh_text_root(s->file))
+        if (dlsh_names(t.n, s->name)) used = t.n;
+    if (used) dlsh_origin(s->file, used, fills, &f);
+    if (!f.figure) return 0;
+    dlsh_found(e, s->file, f.figure->span.line,
+               "the figure of the values that are there: nanmean, or of x[~hole] for each column",
+               "what fills the holes of %s is nan itself: %s is taken over values of which some are missing\n"
+               "%ld nan or infinite remain, the first in sample %ld, column %ld, both counted from 0",
+               s->name, f.figure->kids[0]->text, n, at / s->width, at % s->width);
+    return 1;
+}
+
 /* Was something trained, and did what is not finite reach neither a net nor a loss? */
 static int is_left_out(const dlsh_examination *e) {
     const dl_journal_row *r;
@@ -64,7 +109,7 @@ static void find_holes(dlsh_examination *e, const dlsh_samples *s) {
     long n = 0, at = -1;
     for (long i = 0; i < s->n * s->width; i++)
         if (!isfinite(s->x[i]) && !n++) at = i;
-    if (!n || !s->width || is_left_out(e)) return;
+    if (!n || !s->width || is_left_out(e) || find_holed_filler(e, s, n, at)) return;
     const int made = dlsh_nan_before_training(&event);
     const long lost = s->width > 1 ? lost_column(s) : -1;
     const int first = line_of_holes(e, s);
@@ -86,7 +131,8 @@ static void find_holes(dlsh_examination *e, const dlsh_samples *s) {
         dlsh_evidence(f, "column %ld has none in any of %ld samples%s", lost, s->n,
                       made && !strcmp(event.op, "div") ? ": it is constant, so that its deviation is 0" : "");
     else
-        dlsh_evidence(f, "%ld nan or infinite, the first in sample %ld, column %ld", n, at / s->width, at % s->width);
+        dlsh_evidence(f, "%ld nan or infinite, the first in sample %ld, column %ld, both counted from 0", n,
+                      at / s->width, at % s->width);
 }
 
 int dlsh_learns_well(const dlsh_examination *e, double share) {

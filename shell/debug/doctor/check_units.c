@@ -353,6 +353,8 @@ static void blame_weights(dlsh_examination *e, dlsh_pass first, const dl_journal
     if (below) f->remedy = "weights on both sides of 0: here none is above 0, and no input is below";
     const int bias = set.file || *n->layer_file ? 0 : line_of_bias(e, first, n);
     if (bias) f->line = bias;
+    for (int i = 0; i < e->nfindings; i++) /* of the same weights */
+        f->effect |= !strcmp(e->findings[i].check, "the initial loss") && e->findings[i].line == f->line;
     if (set.file && large)
         f->remedy = dlsh_kept(e, "begin near 0: here the script adds %.3g, so that nothing else counts", added->mean);
 }

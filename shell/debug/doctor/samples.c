@@ -567,6 +567,20 @@ static int is_never_trained(const dlsh_examination *e, const dlsh_samples *table
            rows_passed(e, table, r->what, 1, &known) * part->n > LEAST_KNOWN * table->n;
 }
 
+/* Has a variable on the way to what is trained on, as the part of this round of a loop, as many rows and none of it? */
+static int is_apart_from(const dlsh_traced *used, const dlsh_samples *test) {
+    int apart = 0;
+    for (int i = 0; i < used->nway && !apart; i++) {
+        DLSH_SCOPED(dlsh_samples_free) dlsh_samples s = {0};
+        if (!set_samples(&s, used->way[i], NULL) || s.width != test->width || s.n < test->n || s.n < s.total) continue;
+        DLSH_FREED unsigned long *h = dlsh_sorted_rows(&s), *g = dlsh_sorted_rows(test);
+        long k = 0;
+        while (h && g && k < test->n && !is_among(h, s.n, g[k])) k++;
+        apart = k == test->n;
+    }
+    return apart;
+}
+
 /* Was the net of a pass trained at other places than these, and not at one of them, as a copy for another task? */
 static int is_of_other_training(const dlsh_examination *e, const dl_journal_row *pass, const int *lines, int n) {
     int elsewhere = 0;
@@ -582,7 +596,7 @@ static int is_of_other_training(const dlsh_examination *e, const dl_journal_row 
 
 /* What was run without a backward pass, compared with what was trained on. */
 static void compare_evaluations(dlsh_examination *e, const dl_journal_row *back, const int *lines, int nlines,
-                                const dlsh_samples *train, const dlsh_samples *own, const dl_tensor *used,
+                                const dlsh_samples *train, const dlsh_samples *own, const dlsh_traced *used,
                                 const dl_tensor *table) {
     const dlsh_node *made = dlsh_statement_at(own->file, own->line);
     const int assigned = made && made->kind == DLSH_N_ASSIGN;
@@ -598,15 +612,16 @@ static void compare_evaluations(dlsh_examination *e, const dl_journal_row *back,
         for (int k = 0; k < n; k++) {
             dl_tensor *x = some[k].tensor;
             if (some[k].role != DLSH_ROLE_INPUT || some[k].guessed || !x || dl_ndim(x) < 2) continue;
-            if (x == used) find_overwritten(e, back, r, &some[k]);
-            if (x == used) continue;
+            if (x == used->tensor) find_overwritten(e, back, r, &some[k]);
+            if (x == used->tensor) continue;
             test.file = r->file, test.line = some[k].name_line ? some[k].name_line : r->line;
             snprintf(test.name, sizeof test.name, "%s", some[k].name);
             dl_tensor *y = train->y ? targets_beside(e, x, &test, r->file) : NULL;
             if (set_samples(&test, x, y)) {
                 test.elsewhere = is_elsewhere(&test, x, r);
                 const int may = some[k].whole == table || !slice; /* be other rows of the table */
-                if (!may || !is_never_trained(e, own, &test, r)) dlsh_compare_splits(e, own, &test);
+                if (!may || !(is_never_trained(e, own, &test, r) || is_apart_from(used, &test)))
+                    dlsh_compare_splits(e, own, &test);
                 dlsh_compare_labels(e, train, &test);
             }
             dlsh_samples_free(&test);
@@ -666,7 +681,7 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     set_passed(e, &near);
     near.file = file, near.line = part > 0 ? used->way_line[part] : used->name_line;
     const dlsh_samples *trained = part >= 0 ? &near : with;
-    if (!is_of_evaluation(e, trained)) compare_evaluations(e, r, lines, nlines, with, trained, used->tensor, table);
+    if (!is_of_evaluation(e, trained)) compare_evaluations(e, r, lines, nlines, with, trained, used, table);
 }
 
 /* ---------------------------------------------------------------- a loop without backward passes */

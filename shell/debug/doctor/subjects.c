@@ -240,11 +240,30 @@ static dl_source source_of_tied(const dlsh_examination *e, const void *leaf, dl_
     return layer;
 }
 
+/* Where a function of the text draws the weight of a statement, w = weight(784, 64), as it does several others, by no
+ * scale that it is given; the line itself: it does not. */
+static int line_of_drawing(const char *file, int line) {
+    const dlsh_node *root = dlsh_text_root(file), *n = root ? dlsh_statement_at(file, line) : NULL;
+    const dlsh_node *value = n && n->kind == DLSH_N_ASSIGN ? n->kids[n->nkids - 1] : NULL, *fn = NULL, *drawn = NULL;
+    int calls = 0;
+    DLSH_EACH_BELOW_IF (t, value, t.n->kind != DLSH_N_BINARY)
+        if (!fn && t.n->kind == DLSH_N_CALL && t.n->kids[0]->kind == DLSH_N_NAME)
+            fn = dlsh_function_of(file, t.n->kids[0]->text);
+    const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL;
+    DLSH_EACH_BELOW_IF (t, back, t.n->kind != DLSH_N_BINARY)
+        if (dlsh_is_call_of(t.n, "randn|rand|normal")) drawn = t.n;
+    DLSH_EACH_BELOW (t, drawn ? root : NULL) calls += t.n->kind == DLSH_N_CALL && dlsh_names(t.n->kids[0], fn->text);
+    return calls > 1 ? drawn->span.line : line;
+}
+
 dl_source dlsh_weight_source(const dlsh_examination *e, const dl_journal_node *n) {
     const dl_journal_value *own = dlsh_node_weight(n, NULL);
     const dl_journal_value *v = own ? own : n->in[0].leaf ? &n->in[0] : n->in[1].leaf ? &n->in[1] : NULL;
     const dl_source at = {dlsh_node_file(n), dlsh_node_line(n)};
-    return v && !*n->layer_file ? dlsh_leaf_source(e, v, at) : own ? source_of_tied(e, own->leaf, at) : at;
+    if (!v || *n->layer_file) return own ? source_of_tied(e, own->leaf, at) : at;
+    dl_source made = dlsh_leaf_source(e, v, at);
+    if (made.file) made.line = line_of_drawing(made.file, made.line);
+    return made;
 }
 
 int dlsh_is_as_made(const dl_tensor *t) {

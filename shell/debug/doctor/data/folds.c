@@ -133,7 +133,8 @@ static void tell(dlsh_examination *e, const dl_journal_row *test, const dl_journ
     const char *name = NULL;
     dlsh_live_net(e, test->what, &name);
     const dlsh_node *made = name ? dlsh_definition_of(test->file, name, loop->span.start, NULL) : NULL;
-    dlsh_found(e, test->file, made ? made->span.line : loop->span.line,
+    if (name && !made) made = dlsh_net_of(test->file, name);
+    dlsh_found(e, test->file, (made ? made : loop)->span.line,
                "make the net and its optimizer within the loop, anew for each part",
                "one net goes through all rounds of the loop at line %d: what a round tests was trained on in earlier "
                "ones\n"

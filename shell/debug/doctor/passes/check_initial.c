@@ -56,17 +56,22 @@ static const dl_journal_node *leaf_behind(dlsh_pass p, const dl_journal_node *n,
     return NULL;
 }
 
-/* The first weight that is too large for the number of its inputs. */
+/* The first weight that is too large for the number of its inputs; behind what holds results within limits, where one
+ * is. */
 static const dl_journal_node *large_weight(dlsh_pass p, double *gain) {
-    for (long i = p.n - 1; i >= 0; i--) {
+    const dl_journal_node *found = NULL;
+    int held = 0;
+    DLSH_EACH_OP_UP (n, p) {
         int unit;
-        const dl_journal_value *w = dlsh_node_weight(&p.at[i], &unit);
-        if (!w || !w->n) continue;
+        const dl_journal_value *w = dlsh_node_weight(n, &unit);
+        held |= dlsh_op_is(n, "tanh|sigmoid|softmax");
+        if (!w || !w->n || (found && !held)) continue;
         double inputs = 1;
         for (int d = 0; d < w->ndim; d++) inputs *= d == unit ? 1 : (double)w->shape[d];
-        *gain = sqrt(w->std * w->std + w->mean * w->mean) * sqrt(inputs);
-        if (*gain > 5) return &p.at[i];
+        const double by = sqrt(w->std * w->std + w->mean * w->mean) * sqrt(inputs);
+        if (by > 5) *gain = by, found = n, held = 0;
     }
+    if (found) return found;
     for (long i = p.n - 1; i >= 0; i--) {
         const dl_journal_value *w = NULL;
         double factor = 1;
@@ -216,6 +221,8 @@ static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
     const dl_journal_value *of = by && made.file ? dlsh_node_weight(by, NULL) : NULL;
     if (of) made.line = dlsh_line_of_spread(e, made.file, made.line, of->std);
     const int tied = by && is_tied(p, by);
+    char name[120] = "";
+    if (of && !*by->layer && !dlsh_live_leaf(e, of->leaf, name, sizeof name)) *name = 0;
     dlsh_finding *f =
         by ? dlsh_find_at(e, made.file, made.line,
                           tied ? "a smaller initialisation of the table, as init=\"normal(std=0.02)\", or scores "
@@ -230,10 +237,16 @@ static void blame_initial(dlsh_examination *e, const dl_journal_row *r, dlsh_pas
     dlsh_cause(f, "the initial loss is %.4g where a net that knows nothing has %.4g", r->first, expected);
     if (by)
         dlsh_evidence(f,
-                      "the weights of %s%s (line %d)%s multiply the size of their input by %.1f: outputs begin sure "
+                      "the weights %s%s%s (line %d)%s multiply the size of their input by %.1f: outputs begin sure "
                       "and wrong (%s)",
-                      *by->layer ? "layer " : "", *by->layer ? by->layer : by->op, dlsh_node_line(by),
-                      tied ? ", which are those of an embedding," : "", gain, how);
+                      *name ? name : "of ",
+                      *name        ? ""
+                      : *by->layer ? "layer "
+                                   : "",
+                      *name        ? ""
+                      : *by->layer ? by->layer
+                                   : by->op,
+                      dlsh_node_line(by), tied ? ", which are those of an embedding," : "", gain, how);
     else
         dlsh_evidence(
             f,
