@@ -583,16 +583,18 @@ static void find_other_scale(dlsh_examination *e, const dlsh_pools *all, const d
         by = plain ? NULL : given_to(e, test, 0);
     else if (own == line)
         by = a && b ? dlsh_apart(test->file, b->kids[1], a->kids[1]) : of_test;
-    dlsh_finding *f = dlsh_found(
-        e, test->file,
-        plain ? plain
-        : by  ? by->span.line /* by one function: where it is given something else */
-              : line,
-        "prepare both alike, with the figures of the training samples: (x - mean_train) / std_train",
-        "what the net is evaluated with is not scaled as what it was trained on\n"
-        "inputs have mean %.4g and deviation %.4g at line %d, and mean %.4g and deviation %.4g in training, line %d%s",
-        test->x.mean, test->x.std, test->line, train->x.mean, train->x.std, train->line,
-        of_train && !of_test ? dlsh_kept(e, ": line %d scales those alone", of_train->span.line) : "");
+    dlsh_finding *f =
+        dlsh_found(e, test->file,
+                   plain ? plain
+                   : by  ? by->span.line /* by one function: where it is given something else */
+                         : line,
+                   "prepare both alike, with the figures of the training samples: (x - mean_train) / std_train",
+                   "what the net is evaluated with is not scaled as what it was trained on\n"
+                   "samples that are evaluated have mean %.4g and deviation %.4g (line %d), those that are trained on "
+                   "mean %.4g and "
+                   "deviation %.4g (line %d)%s",
+                   test->x.mean, test->x.std, test->line, train->x.mean, train->x.std, train->line,
+                   of_train && !of_test ? dlsh_kept(e, ": line %d scales those alone", of_train->span.line) : "");
     if (!f) return;
     f->effect = dlsh_was_found(e, "the data", "written in place") || dlsh_was_found(e, "gradients are zeroed", "");
 }

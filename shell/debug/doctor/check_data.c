@@ -577,10 +577,10 @@ static void find_rare_classes(dlsh_examination *e, const dlsh_samples *s) {
         for (long k = 0; k < s->n; k++) n += s->y[k] == s->y[i];
         most = n > most ? n : most;
     }
-    if (most == s->n || 100 * most < 93 * s->n) return;
+    if (most == s->n || 100 * most < 93 * s->n || dlsh_was_found(e, e->check, "the wrong way round")) return;
     dlsh_finding *f = dlsh_found(e, s->target_file, s->target_line,
                                  "weights of classes, or more samples of the rare ones; and look at more than accuracy",
-                                 "one class has %.0f %% of the samples: always saying it is right for most of them\n"
+                                 "one class has %.3g %% of the samples: always saying it is right for most of them\n"
                                  "%ld of %ld of %s",
                                  100 * (double)most / (double)s->n, most, s->n, s->target);
     dlsh_only_note(e, f);

@@ -409,7 +409,9 @@ static void find_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_tri
         if (find_places_taken(e, c, samples)) return;
         const char *file = dlsh_call_file(c);
         dlsh_found(e, file, line_of_torn(file, dlsh_call_line(c)),
-                   "let each op keep the dimension of samples: look at dim= and at reshape",
+                   dlsh_is_word("softmax|log_softmax|sum|mean|cumsum|logsumexp|amax|amin|sort|norm", c->op)
+                       ? "another dim: dimension 0 holds the samples, the places of a sample stand behind it, dim=1"
+                       : "let each op keep the dimension of samples: look at dim= and at reshape",
                    "%s mixes the samples of a batch\n"
                    "with the other %ld samples changed, its result for the first one changes, too",
                    call_layer(c, what, sizeof what), samples - 1);

@@ -272,8 +272,8 @@ static void evaluated_in_training(dlsh_examination *e, const dl_journal_row *r, 
         dlsh_evidence(f, "the forward pass at %s:%d has no backward pass; %s:%d switched to training mode", r->file,
                       r->line, by->file, by->line);
     else
-        dlsh_evidence(f, "the forward pass at %s:%d has no backward pass, and nobody called m.eval()", r->file,
-                      r->line);
+        dlsh_evidence(f, "the forward pass at %s:%d has no backward pass, and no statement before it calls %s.eval()",
+                      r->file, r->line, name);
 }
 
 int dlsh_training_began(const dlsh_examination *e, const dl_journal_row *pass) {

@@ -134,7 +134,9 @@ static void judge_places(dlsh_examination *e, const dlsh_trial *a, const dlsh_tr
 static void find_unshifted(dlsh_examination *e, const char *file, const dlsh_node *x, const dlsh_node *y, int used) {
     const dlsh_node *made = dlsh_apart(file, y, x);
     dlsh_found(e, file, made ? made->span.line : used,
-               "targets one place later: x = ids[i:i + n], y = ids[i + 1:i + n + 1]",
+               made && made->kind == DLSH_N_INDEX && made->nkids > 2
+                   ? "targets one place later: x = ids[:, :-1], y = ids[:, 1:]"
+                   : "targets one place later: x = ids[i:i + n], y = ids[i + 1:i + n + 1]",
                "targets are the inputs themselves: the net learns to copy them\n"
                "all elements are equal, place by place (seen at line %d); next elements were not taken",
                used);

@@ -309,7 +309,19 @@ static int decayed(dlsh_examination *e, const steps *s) {
     dlsh_finding *f = dlsh_find_at(e, dlsh_optimizer_source(s->o).file, given.line, "weight_decay from 1e-4 to 1e-2");
     if (!f) return 1;
     dlsh_cause(f, "weight_decay=%.3g pulls the weights to 0 faster than the loss can hold them", decay);
-    if (coupled)
+    double before = 0, after = 0, gradient = 0;
+    const dlsh_pass first = s->pass ? dlsh_pass_of(s->pass, 0) : (dlsh_pass){0};
+    DLSH_EACH_OP_UP (n, first) {
+        const dl_journal_value *w = dlsh_node_weight(n, NULL),
+                               *now = w ? weight_in(dlsh_pass_of(s->pass, 1), w->leaf) : NULL;
+        if (now && w->n && size_of(w) > before) before = size_of(w), after = size_of(now), gradient = w->gradient;
+    }
+    if (coupled && before > 0)
+        dlsh_evidence(f,
+                      "%s adds it to the gradient: at first %.2g of weights of size %.3g, beside a gradient of %.2g of "
+                      "the loss; the weights are of size %.3g at last",
+                      kind, decay * before, before, gradient, after);
+    else if (coupled)
         dlsh_evidence(f, "%s adds it to the gradient, where it outweighs that of the loss", kind);
     else
         dlsh_evidence(f, "each step takes away %.3g of every weight, besides the gradient: half in %.0f steps",

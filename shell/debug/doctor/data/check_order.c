@@ -45,13 +45,13 @@ static const dl_recorded *pooling(const dlsh_trial *a, const dlsh_trial *b) {
 static void judge_pooling(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, dl_tensor *x, dl_tensor *y,
                           dl_tensor *z) {
     if (dl_shape(y)[0] != dl_shape(x)[0] || !is_same(y, z)) return;
+    for (int i = 0; i < e->nfindings; i++)
+        if (!e->findings[i].note) return; /* nothing is learned because of that */
     const dl_recorded *c = pooling(a, b);
     dlsh_finding *f = c ? dlsh_find_at(e, dlsh_call_file(c), dlsh_call_line(c),
                                        "flatten, a recurrent layer or positions, where the order counts")
                         : NULL;
     if (!f) return;
-    for (int i = 0; i + 1 < e->nfindings; i++)
-        f->effect |= !e->findings[i].note; /* nothing is learned because of that */
     dlsh_cause(f, "the net cannot see the order of the words: %s over the places throws it away", c->op);
     dlsh_evidence(
         f,

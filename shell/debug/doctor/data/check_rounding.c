@@ -83,7 +83,9 @@ static int what_is_lost(const dlsh_examination *e, const dl_journal_row *r, char
                ALL;
     if (!x || r->what != e->net || !dl_dtype_is_float(dl_dtype_of(x))) return NOTHING;
     const long column = dlsh_learns_well(e, 0.9) ? -1 : constant_column(x);
-    if (column >= 0) return snprintf(how, size, "column %ld has one value in all samples of a batch", column), COLUMN;
+    if (column >= 0)
+        return snprintf(how, size, "column %ld, counted from 0, has one value in all samples of a batch", column),
+               COLUMN;
     if (dl_numel(x) < 64 || dlsh_learns_well(e, 0.7)) return NOTHING;
     const long n = distinct(x);
     snprintf(how, size, "%ld different values are left among %ld", n, dl_numel(x));

@@ -41,10 +41,11 @@ static int are_turned(const double *count, const double *w, int classes, int *mo
 
 static void tell(dlsh_examination *e, const char *file, int line, const double *count, const double *w, int most,
                  int least) {
-    dlsh_found(e, file, line, "weights that fall with the number of samples: n / (classes * counts)",
-               "the weights of classes are the wrong way round: what is rare counts least\n"
-               "class %d has %.0f samples and weight %.3g, class %d has %.0f and weight %.3g",
-               most, count[most], w[most], least, count[least], w[least]);
+    dlsh_found(
+        e, file, line, "weights that fall with the number of samples: n / (classes * counts)",
+        "the weights of classes are the wrong way round: what is rare counts least\n"
+        "of the samples that training is given class %d has %.0f and weight %.3g, class %d has %.0f and weight %.3g",
+        most, count[most], w[most], least, count[least], w[least]);
 }
 
 /* Does the loss of a backward pass come from what a line computes? */
