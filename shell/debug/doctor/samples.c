@@ -567,10 +567,11 @@ static int is_never_trained(const dlsh_examination *e, const dlsh_samples *table
            rows_passed(e, table, r->what, 1, &known) * part->n > LEAST_KNOWN * table->n;
 }
 
-/* Has a variable on the way to what is trained on, as the part of this round of a loop, as many rows and none of it? */
-static int is_apart_from(const dlsh_traced *used, const dlsh_samples *test) {
+/* Has a part that a round of the loop takes to train on as many rows as a part that is evaluated, and none of it? */
+static int is_apart_from(const dlsh_traced *used, const dl_journal_row *back, const dlsh_samples *test) {
     int apart = 0;
     for (int i = 0; i < used->nway && !apart; i++) {
+        if (dlsh_is_before_loop(back->file, used->way_line[i], back->line)) continue;
         DLSH_SCOPED(dlsh_samples_free) dlsh_samples s = {0};
         if (!set_samples(&s, used->way[i], NULL) || s.width != test->width || s.n < test->n || s.n < s.total) continue;
         DLSH_FREED unsigned long *h = dlsh_sorted_rows(&s), *g = dlsh_sorted_rows(test);
@@ -619,9 +620,9 @@ static void compare_evaluations(dlsh_examination *e, const dl_journal_row *back,
             dl_tensor *y = train->y ? targets_beside(e, x, &test, r->file) : NULL;
             if (set_samples(&test, x, y)) {
                 test.elsewhere = is_elsewhere(&test, x, r);
-                const int may = some[k].whole == table || !slice; /* be other rows of the table */
-                if (!may || !(is_never_trained(e, own, &test, r) || is_apart_from(used, &test)))
-                    dlsh_compare_splits(e, own, &test);
+                const int of_it = some[k].whole == table, may = of_it || !slice; /* be other rows of the table */
+                const int others = may && is_never_trained(e, own, &test, r);
+                if (!others && !(of_it && is_apart_from(used, back, &test))) dlsh_compare_splits(e, own, &test);
                 dlsh_compare_labels(e, train, &test);
             }
             dlsh_samples_free(&test);
