@@ -102,43 +102,27 @@ static bool advance(walk *w) {
     return false;
 }
 
-/* All finite? Reads memory in its order, for the types that training uses; others are said to be suspicious. */
-static bool is_clean(const dl_tensor *t) {
-    long bad = 0;
-    if (!dl_is_dense(t)) return false;
-    if (t->dtype == DL_F32) {
-        const float *x = dl_ptr(t);
-        for (int64_t i = 0; i < t->numel; i++) bad += !__builtin_isfinite(x[i]);
-    } else if (t->dtype == DL_F64) {
-        const double *x = dl_ptr(t);
-        for (int64_t i = 0; i < t->numel; i++) bad += !__builtin_isfinite(x[i]);
-    } else if (DL_BIT(t->dtype) & DL_HALVES) {
-        const uint16_t *x = dl_ptr(t), top = t->dtype == DL_F16 ? 0x7c00 : 0x7f80; /* the exponent's bits */
-        for (int64_t i = 0; i < t->numel; i++) bad += (x[i] & top) == top;
-    } else {
-        return false;
-    }
-    return !bad;
-}
+/* ---- floating numbers that lie densely, in any order, by their bits, whose comparisons raise no flag and come in
+ * vectors. `top`: the bits of infinity. Bits of negative numbers are turned, so that all are ordered as integers. */
 
-/* The same as by a walk, of numbers that lie densely in any order: of their bits, whose comparisons raise no flag and
- * come in vectors. Bits of negative numbers are turned, so that all are ordered as integers. */
-#define TURNED(I, v) ((v) ^ ((v) >> (8 * sizeof(I) - 1) & MOST_##I))
+#define TURNED(I, v) ((I)((v) ^ ((v) >> (8 * sizeof(I) - 1) & MOST_##I)))
+#define MOST_int16_t INT16_MAX
 #define MOST_int32_t INT32_MAX
 #define MOST_int64_t INT64_MAX
-#define DESCRIBE(T, I, infinity)                                                                                       \
-    static T number_of_##T(I v) {                                                                                      \
-        T x;                                                                                                           \
-        v = TURNED(I, v);                                                                                              \
-        memcpy(&x, &v, sizeof x);                                                                                      \
-        return x;                                                                                                      \
+#define BY_BITS(I)                                                                                                     \
+    static bool clean_##I(const void *x, int64_t n, int64_t infinity) {                                                \
+        const I top = (I)infinity, *p = x;                                                                             \
+        I bad = 0;                                                                                                     \
+        for (int64_t i = 0; i < n; i++) bad |= (I)((p[i] & MOST_##I) >= top);                                          \
+        return !bad;                                                                                                   \
     }                                                                                                                  \
-    static void describe_##T(const void *x, int64_t n, dl_nan_operand *o) {                                            \
-        const I top = infinity, bottom = TURNED(I, top | ~MOST_##I), *p = x;                                           \
+    static void describe_##I(const void *x, int64_t n, int64_t infinity, dl_dtype t, dl_nan_operand *o) {              \
+        enum { STRETCH = sizeof(I) == 2 ? 1 << 14 : 1 << 20 }; /* as many as an I counts */                            \
+        const I top = (I)infinity, bottom = TURNED(I, (I)(top | ~MOST_##I)), *p = x;                                   \
         I low = top, high = bottom;                                                                                    \
         for (int64_t end, i = 0; i < n; i = end) {                                                                     \
             I nan = 0, inf = 0;                                                                                        \
-            for (end = n - i < 1 << 20 ? n : i + (1 << 20); i < end; i++) {                                            \
+            for (end = n - i < STRETCH ? n : i + STRETCH; i < end; i++) {                                              \
                 const I v = p[i], size = v & MOST_##I, k = TURNED(I, v);                                               \
                 nan += size > top, inf += size == top;                                                                 \
                 const I least = size < top ? k : top, most = size < top ? k : bottom;                                  \
@@ -146,22 +130,52 @@ static bool is_clean(const dl_tensor *t) {
             }                                                                                                          \
             o->nan += nan, o->inf += inf;                                                                              \
         }                                                                                                              \
-        o->low = (double)number_of_##T(low), o->high = (double)number_of_##T(high);                                    \
+        low = TURNED(I, low), high = TURNED(I, high);                                                                  \
+        o->low = dl_load_f64(&low, t), o->high = dl_load_f64(&high, t);                                                \
+    }                                                                                                                  \
+    /* The first bad number from i on; n: there is none. */                                                            \
+    static int64_t next_bad_##I(const void *x, int64_t i, int64_t n, int64_t infinity, bool infinite) {                \
+        const I top = (I)infinity, *p = x;                                                                             \
+        while (i < n && !(infinite ? (p[i] & MOST_##I) == top : (p[i] & MOST_##I) > top)) i++;                         \
+        return i;                                                                                                      \
     }
-DESCRIBE(float, int32_t, 0x7f800000)
-DESCRIBE(double, int64_t, 0x7ff0000000000000)
+BY_BITS(int16_t)
+BY_BITS(int32_t)
+BY_BITS(int64_t)
+
+typedef struct by_bits {
+    bool (*clean)(const void *x, int64_t n, int64_t infinity);
+    void (*describe)(const void *x, int64_t n, int64_t infinity, dl_dtype t, dl_nan_operand *o);
+    int64_t (*next_bad)(const void *x, int64_t i, int64_t n, int64_t infinity, bool infinite);
+    int64_t infinity;
+} by_bits;
+
+/* NULL: the numbers do not lie so, or are complex. */
+static const by_bits *bits_of(const dl_tensor *t) {
+#define ROW(I, infinity)                                                                                               \
+    { clean_##I, describe_##I, next_bad_##I, infinity }
+    static const by_bits rows[DL_NDTYPE] = {[DL_F16] = ROW(int16_t, 0x7c00),
+                                            [DL_BF16] = ROW(int16_t, 0x7f80),
+                                            [DL_F32] = ROW(int32_t, 0x7f800000),
+                                            [DL_F64] = ROW(int64_t, 0x7ff0000000000000)};
+#undef ROW
+    return dl_is_dense(t) && rows[t->dtype].clean ? &rows[t->dtype] : NULL;
+}
+
+/* All finite? Others than such numbers are said to be suspicious. */
+static bool is_clean(const dl_tensor *t) {
+    const by_bits *f = bits_of(t);
+    return f && f->clean(dl_ptr(t), t->numel, f->infinity);
+}
 
 static void describe_operand(const dl_tensor *t, dl_nan_operand *o) {
     *o = (dl_nan_operand){.low = INFINITY, .high = -INFINITY};
     snprintf(o->name, sizeof o->name, "%s", t->name ? t->name : "");
     snprintf(o->kind, sizeof o->kind, "%s%s", dl_type_of(t), dl_shape_of(t));
     if (!readable(t) || !t->numel) return;
-    if (dl_is_dense(t) && t->dtype == DL_F32) {
-        describe_float(dl_ptr(t), t->numel, o);
-        return;
-    }
-    if (dl_is_dense(t) && t->dtype == DL_F64) {
-        describe_double(dl_ptr(t), t->numel, o);
+    const by_bits *f = bits_of(t);
+    if (f) {
+        f->describe(dl_ptr(t), t->numel, f->infinity, (dl_dtype)t->dtype, o);
         return;
     }
     walk w = {.t = t, .offset = t->offset};
@@ -222,23 +236,12 @@ static bool inherited(const work *w, const dl_nan_event *e, bool infinite) {
     return false;
 }
 
-/* The first bad number from i on, of n side by side; n: there is none. */
-#define NEXT_BAD(T)                                                                                                    \
-    static int64_t next_bad_##T(const T *x, int64_t i, int64_t n, bool infinite) {                                     \
-        const T top = (T)INFINITY;                                                                                     \
-        while (i < n && !(infinite ? x[i] == top || x[i] == -top : x[i] != x[i])) i++;                                 \
-        return i;                                                                                                      \
-    }
-NEXT_BAD(float)
-NEXT_BAD(double)
-
 /* Moves to a bad element, `w` itself or one behind it; false: there is none. *i is the element's number. */
 static bool to_bad(walk *w, int64_t *i, bool infinite) {
     const dl_tensor *t = w->t;
-    if (dl_is_contiguous(t) && (t->dtype == DL_F32 || t->dtype == DL_F64)) {
-        const void *x = (const char *)t->st->data + t->offset * (int64_t)dl_esize(t);
-        *i =
-            t->dtype == DL_F32 ? next_bad_float(x, *i, t->numel, infinite) : next_bad_double(x, *i, t->numel, infinite);
+    const by_bits *f = dl_is_contiguous(t) ? bits_of(t) : NULL;
+    if (f) {
+        *i = f->next_bad(dl_ptr(t), *i, t->numel, f->infinity, infinite);
         w->offset = t->offset + *i;
         for (int64_t d = t->ndim, rest = *i; d-- > 0; rest /= t->shape[d]) w->at[d] = rest % t->shape[d];
         return *i < t->numel;
