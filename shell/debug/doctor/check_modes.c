@@ -213,6 +213,8 @@ static const dlsh_node *evaluation_around(const dlsh_examination *e, const dl_jo
         if ((!fn && (found || !(dlsh_is_loop(n) || no_grad))) || trains_within(e, pass->file, n)) continue;
         found = n;
     }
+    DLSH_EACH_BELOW_IF (t, found, found && !dlsh_is_loop(t.n) && t.n->kind != DLSH_N_FN)
+        if (t.n->kind == DLSH_N_BLOCK && t.n->nkids == 1 && dlsh_is_loop(t.n->kids[0])) return t.n->kids[0];
     return found;
 }
 

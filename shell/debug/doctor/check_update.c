@@ -9,6 +9,7 @@
 #include "debug/doctor/syntax.h"
 #include "debug/doctor/samples.h"
 #include "debug/doctor/trace.h"
+#include "view/elements.h"
 
 /* What is known of the steps of an optimizer. */
 typedef struct steps {
@@ -482,9 +483,25 @@ int dlsh_stands_still(const dlsh_examination *e, const dl_journal_row *step, con
     return step->high <= 0 || (step->ratio[3] < 2e-4 && (!fell(pass, 0.05) || moved_little(step, pass)));
 }
 
+/* Is the loss small beside the spread of its targets from the first pass on? Then weights begin where a training ends,
+ * as those that equations gave. */
+static int is_at_end(const dlsh_examination *e, const dl_journal_row *pass) {
+    dlsh_pass p = pass && pass->first >= 0 ? dlsh_pass_of(pass, 1) : (dlsh_pass){0};
+    DLSH_EACH_OP (m, p) {
+        dlsh_traced used[DLSH_TRACED];
+        const int n = dlsh_op_is(m, "sub") ? dlsh_trace(e, m->file, m->line, used) : 0;
+        dlsh_stats s;
+        for (int k = 0; k < n; k++)
+            if (used[k].role == DLSH_ROLE_TARGET && used[k].whole && !dlsh_stats_of(used[k].whole, &s) &&
+                pass->first < 1e-3 * s.std * s.std)
+                return 1;
+    }
+    return 0;
+}
+
 static int too_small(dlsh_examination *e, const steps *s) {
     const double ratio = s->row->ratio[3];
-    if (!dlsh_stands_still(e, s->row, s->pass)) return 0;
+    if (!dlsh_stands_still(e, s->row, s->pass) || is_at_end(e, s->pass)) return 0;
     if (s->row->high > 0 && !(size_of_gradients(s->pass) > 0)) return no_gradient(e, s);
     if (dlsh_find_clipped_by_hand(e, s->pass) || dlsh_find_cut_by_hand(e, s->pass)) return 1;
     const dlsh_written lr = rate_of(e, s);

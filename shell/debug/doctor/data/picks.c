@@ -114,6 +114,19 @@ static int is_made_of(const dlsh_examination *e, const dlsh_traced *y, const dls
     return strlen(y->picks) == since && !strncmp(x->picks, y->picks, since);
 }
 
+/* Was x written with y in hand, x[:, 7] += y, behind the picks in which both differ? Both had one order then. */
+static int is_written_of(const dlsh_traced *x, const dlsh_traced *y) {
+    const int from = line_of_difference(x, y, y->pick_line);
+    DLSH_EACH_NODE (t) {
+        const dlsh_node *to = t.n->kind == DLSH_N_ASSIGN && t.n->nkids == 2 ? t.n->kids[0] : NULL;
+        const int part = to && to->kind == DLSH_N_INDEX && dlsh_names(to->kids[0], x->base);
+        if ((part || (to && t.n->op && dlsh_names(to, x->base))) && t.n->span.line > from &&
+            dlsh_mentions(t.n, y->base))
+            return 1;
+    }
+    return 0;
+}
+
 /* Are the picks alike when those before arithmetic with numbers count, too? */
 static int are_alike_beyond(const dlsh_traced *x, const dlsh_traced *y) {
     char a[sizeof x->picks + sizeof x->beyond], b[sizeof a];
@@ -146,7 +159,7 @@ static int are_of_two_parts(const dlsh_traced *x, const dlsh_traced *y) {
 /* Rows picked differently for inputs and targets. */
 static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_traced *y) {
     if (!strcmp(x->base, y->base) || are_alike_beyond(x, y) || is_made_of(e, y, x) || !x->tensor || !y->tensor) return;
-    if (x->several != y->several || are_of_two_parts(x, y)) return;
+    if (x->several != y->several || are_of_two_parts(x, y) || is_written_of(x, y)) return;
     if (dlsh_was_found(e, e->check, "labels do not belong")) return; /* of another input, as of lengths */
     const int whole = x->of_base == strlen(x->picks) && y->of_base == strlen(y->picks); /* before any were picked */
     if (!whole && dlsh_labels_tell(x->whole, y->whole)) return;                         /* as p and its copy pick */

@@ -46,17 +46,19 @@ static void look_at_shapes(dlsh_examination *e, dlsh_pass p, const dl_journal_no
         if (!is_column(column) || !is_row(row) || n->out.ndim != 2 || n->out.shape[1] != row->shape[0] ||
             column->shape[0] != row->shape[0])
             continue;
-        const dl_journal_node *by = keeper_of(p, column), *at = by ? by : n;
-        dlsh_finding *f = dlsh_find_at(
-            e, at->file, at->line, by ? "take [:, 0] of what it gives, which has one column" : remedy_of_column(e, n));
+        const dl_journal_node *by = keeper_of(p, column), *at = by ? by : n, *from = dlsh_pass_node(p, column->from);
+        const int here = !by && from && !strcmp(from->file, n->file);
+        const int beside = here && dlsh_line_beside(n->file, from->line, n->line) == from->line; /* not in a helper */
+        dlsh_finding *f =
+            dlsh_find_at(e, at->file, beside ? dlsh_line_beside(n->file, n->line, from->line) : at->line,
+                         by ? "take [:, 0] of what it gives, which has one column" : remedy_of_column(e, n));
         if (!f) return;
         dlsh_cause(f, "[%ld,1] with [%ld] is broadcast to [%ld,%ld]: every sample is compared with every target",
                    column->shape[0], row->shape[0], n->out.shape[0], n->out.shape[1]);
         char why[200] = "";
-        const dl_journal_node *from = dlsh_pass_node(p, column->from);
         if (by)
             snprintf(why, sizeof why, "; %s at line %d keeps a dimension of size 1", by->op, by->line);
-        else if (from && from->line != n->line && !strcmp(from->file, n->file))
+        else if (here && from->line != n->line)
             snprintf(why, sizeof why, "; the column is what %s:%d gives", from->file, from->line);
         dlsh_evidence(f,
                       "%s at line %d is given shapes [%ld,1] and [%ld]: the net can learn no more than one number, the "
