@@ -234,26 +234,10 @@ static const struct dl_halves_table NAME(loops) = {
 #include "ops/pointwise.def"
             [DL_FORMULA_pow] = NAME(any_pow),
         },
-    .grad = {{
-#define FUNCTION_OF(name, numbers, ...) ENTRY(name, name##_grad_a, __VA_ARGS__)
-#define FUNCTION2_OF FUNCTION_OF
-#define FUNCTION3_OF FUNCTION_OF
-#define GRAD_X ALL
-#define GRAD_Y ALL
-#define GRAD_A ALL
-#include "ops/pointwise.def"
-             },
-             {
-#define FUNCTION2_OF(name, numbers, ...) ENTRY(name, name##_grad_b, __VA_ARGS__)
-#define FUNCTION3_OF FUNCTION2_OF
-#define GRAD_B ALL
-#include "ops/pointwise.def"
-             },
-             {
-#define FUNCTION3_OF(name, numbers, ...) ENTRY(name, name##_grad_c, __VA_ARGS__)
-#define GRAD_C ALL
-#include "ops/pointwise.def"
-             }},
+    .grad =
+        {
+#include "cpu/kernels/pointwise/gradients.def"
+        },
 };
 #undef ENTRY
 
