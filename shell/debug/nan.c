@@ -118,7 +118,7 @@ static const char *maker_of(const dl_tensor *t, char *buf, size_t size) {
     if (n && n->kind == DLSH_N_ASSIGN) n = n->kids[n->nkids - 1];
     const char *by = n && n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
     *buf = 0;
-    if (n) snprintf(buf, size, "%s at %s:%d", by ? by : "what stands", writer.file, writer.line);
+    if (n) snprintf(buf, size, "%s at %s:%d", by ? by : "the statement", writer.file, writer.line);
     return buf;
 }
 
@@ -142,7 +142,8 @@ static dl_status add_holders(dlsh_session *s, dlsh_table *t, int *n) {
                                 "there",
                                 st.nans);
         else if (*maker_of(v->as.tensor, from, sizeof from))
-            text = dlsh_stringf("holds %ld nan: %s was given some, or read them; no op made them from finite numbers",
+            text = dlsh_stringf("holds %ld nan, from %s: it was given them or reads them, no op made them from finite "
+                                "numbers; look at its operands",
                                 st.nans, from);
         else
             text = dlsh_stringf("holds %ld nan; no op made them from finite numbers: they came in with the data, or "

@@ -591,8 +591,7 @@ static void find_other_scale(dlsh_examination *e, const dlsh_pools *all, const d
                    "prepare both alike, with the figures of the training samples: (x - mean_train) / std_train",
                    "what the net is evaluated with is not scaled as what it was trained on\n"
                    "samples that are evaluated have mean %.4g and deviation %.4g (line %d), those that are trained on "
-                   "mean %.4g and "
-                   "deviation %.4g (line %d)%s",
+                   "mean %.4g and deviation %.4g (line %d)%s",
                    test->x.mean, test->x.std, test->line, train->x.mean, train->x.std, train->line,
                    of_train && !of_test ? dlsh_kept(e, ": line %d scales those alone", of_train->span.line) : "");
     if (!f) return;
