@@ -32,6 +32,7 @@ OF_CPU = {
     "dbg": "a loss is one row on a GPU, and on the CPU several",
     "dbg_layers": "on a GPU a NaN is found when it is looked for",
     "findings": "on a GPU a NaN is found when it is looked for",
+    "nan_came_in": "on a GPU a NaN is found when it is looked for",
     "general": "lists the devices",
     "gradcheck_": "C functions work in host memory",
     "loop_helpers": "on a GPU a NaN is found when it is looked for",
