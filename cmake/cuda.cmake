@@ -11,6 +11,7 @@ set_target_properties(dlcore_cuda PROPERTIES CUDA_STANDARD 17 CUDA_RUNTIME_LIBRA
 target_compile_options(dlcore_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Werror,-Wno-unused-parameter --diag-suppress=186>)
 if(DLSH_CUDA_QUICK)
+    target_compile_definitions(dlcore_cuda PRIVATE DL_QUICK=1)
     target_compile_options(dlcore_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xcicc=-O1 -Xptxas=-O0>)
     string(REPLACE "-O3" "-O0" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}") # the code of the host
 endif()
