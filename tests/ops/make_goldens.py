@@ -217,7 +217,8 @@ CALLS = {
     "fft_complex": lambda x, dim, inverse=False, scale=1.0: scale * (
         torch.fft.ifftn(x, dim=dim, norm="forward") if inverse else torch.fft.fftn(x, dim=dim)),
     "fft_from_real": lambda x, dim, scale=1.0: scale * torch.fft.rfftn(x, dim=dim),
-    "fft_to_real": lambda x, dim, n, scale=1.0: scale * torch.fft.irfft(x, n, dim, norm="forward"),
+    "fft_to_real": lambda x, dim, n, scale=1.0: scale * torch.fft.irfft(
+        torch.fft.ifftn(x, dim=dim[:-1], norm="forward") if dim[1:] else x, n, dim[-1], norm="forward"),
     "real": torch.real, "conj": lambda x: torch.conj(x).resolve_conj(),
     "einsum": lambda *t, equation: torch.einsum(equation, *t),
     "to": lambda x, dtype: x.to(DTYPES[dtype]),

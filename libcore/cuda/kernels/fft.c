@@ -3,6 +3,8 @@
 #include "cuda/runtime/cufft.h"
 #include "ops/names/fft.h"
 
+#include <string.h>
+
 enum { FEW_GROUPS = 4 };
 
 /* Neighbouring dimensions that are transformed together: `rank` of them from d on. */
@@ -44,10 +46,11 @@ static dl_status execute(dl_gpu *g, const dl_fft_use *u, char *from, size_t in_s
     return st;
 }
 
-/* From x to y, whose lines lie alike. n: elements of a line along one dimension, on the real side if there is one. */
-static dl_status transform_lines(dl_gpu *g, const dl_tensor *x, dl_tensor *y, span d, lines l, long n, bool inverse) {
+/* From x to y, whose lines lie alike. A transform has as many elements as its real side, if there is one. */
+static dl_status transform_lines(dl_gpu *g, const dl_tensor *x, dl_tensor *y, span d, lines l, bool inverse) {
     const bool side = l.inner == 1; /* transforms lie one after another: all at once */
     const dl_dtype part = dl_dtype_of_parts(x->dtype);
+    const dl_tensor *counted = y->dtype == (int)part ? y : x;
     long each_in = 1, each_out = 1;
     for (int i = d.d; i < d.d + d.rank; i++) each_in *= x->shape[i], each_out *= y->shape[i];
     dl_fft_shape s = {.device = g->index,
@@ -59,7 +62,7 @@ static dl_status transform_lines(dl_gpu *g, const dl_tensor *x, dl_tensor *y, sp
                       .batch = side ? l.outer : l.inner,
                       .next_in = side ? each_in : 1,
                       .next_out = side ? each_out : 1};
-    for (int i = 0; i < d.rank; i++) s.n[i] = d.rank == 1 ? n : x->shape[d.d + i];
+    for (int i = 0; i < d.rank; i++) s.n[i] = counted->shape[d.d + i];
     dl_fft_use u;
     DL_TRY(dl_fft_begin(g, &s, &u));
     dl_status st = DL_OK;
@@ -84,13 +87,13 @@ static dl_tensor *moved(const dl_tensor *t, span d) {
 
 /* From one contiguous tensor to another. Two copies take less time than a launch for each of many groups, and than
  * transforms along several dimensions whose elements lie apart. */
-static dl_status transform(dl_gpu *g, const dl_tensor *x, dl_tensor *y, span d, long n, bool inverse) {
+static dl_status transform(dl_gpu *g, const dl_tensor *x, dl_tensor *y, span d, bool inverse) {
     lines l = along(x, d);
-    if (l.inner == 1 || (l.outer <= FEW_GROUPS && d.rank == 1)) return transform_lines(g, x, y, d, l, n, inverse);
+    if (l.inner == 1 || (l.outer <= FEW_GROUPS && d.rank == 1)) return transform_lines(g, x, y, d, l, inverse);
     dl_tensor *from = moved(x, d), *to = from && x->dtype == y->dtype ? dl_ref(from) : from ? moved(y, d) : NULL;
     l = (lines){l.outer * l.inner, 1};
     dl_status st = to ? dl_cuda_copy(g, from, x) : dl_failed();
-    if (st == DL_OK) st = transform_lines(g, from, to, d, l, n, inverse);
+    if (st == DL_OK) st = transform_lines(g, from, to, d, l, inverse);
     if (st == DL_OK) st = dl_cuda_copy(g, y, to);
     dl_unref(from), dl_unref(to);
     return st;
@@ -115,7 +118,7 @@ static dl_status transform_named(dl_gpu *g, const dl_tensor *x, dl_tensor *out, 
         if (!t.rank) continue;
         if (t.rank > DL_FFT_RANK)
             t.rank = (t.rank - 1) % DL_FFT_RANK + 1; /* the last ones, side by side, are the more */
-        DL_TRY(transform(g, from, out, t, x->shape[d], inverse));
+        DL_TRY(transform(g, from, out, t, inverse));
         from = out, d += t.rank - 1;
     }
     return DL_OK;
@@ -134,58 +137,50 @@ static dl_status run_fft_complex(dl_call *c) {
 }
 const dl_kernel dl_cuda_fft_complex = {.run = run_fft_complex, .dtypes = DL_COMPLEX};
 
-/* Half of the frequencies along d; before the last dimension those that are named are transformed with it. */
-static dl_status transform_real(dl_gpu *g, const dl_tensor *x, dl_tensor *out, int d, bool named[DL_MAX_DIM + 1]) {
-    span half = {d, 1};
-    while (d == x->ndim - 1 && half.d && named[half.d - 1] && half.rank < DL_FFT_RANK)
-        named[--half.d] = false, half.rank++;
-    DL_TRY(transform(g, x, out, half, x->shape[d], false));
-    return transform_named(g, out, out, named, false);
+/* The last of the dimensions, which has half of the frequencies, with those before it that are transformed at once;
+ * named[d] for each of the others. */
+static dl_status half_span(const dl_aval *dim, int ndim, bool named[DL_MAX_DIM + 1], span *half) {
+    int d;
+    DL_TRY(name_dims(dim->u.v, dim->n - 1, ndim, named));
+    DL_TRY(dl_dim_norm(dim->u.v[dim->n - 1], ndim, &d));
+    *half = (span){d, 1};
+    while (d == ndim - 1 && half->d && named[half->d - 1] && half->rank < DL_FFT_RANK)
+        named[--half->d] = false, half->rank++;
+    return DL_OK;
 }
 
 static dl_status run_fft_from_real(dl_call *c) {
-    const dl_aval *dim = ATTR(c, FFT_FROM_REAL_DIM);
     DL_USE_GPU(g, c->device);
     dl_tensor *out = c->out[0], *x = out->numel ? dl_cuda_contiguous(g, c->in[0]) : NULL;
-    int d;
     if (!x) return out->numel ? dl_failed() : DL_OK;
     bool named[DL_MAX_DIM + 1] = {false};
-    dl_status s = name_dims(dim->u.v, dim->n - 1, x->ndim, named);
-    if (s == DL_OK) s = dl_dim_norm(dim->u.v[dim->n - 1], x->ndim, &d);
-    if (s == DL_OK) s = transform_real(g, x, out, d, named);
+    span half;
+    dl_status s = half_span(ATTR(c, FFT_FROM_REAL_DIM), x->ndim, named, &half);
+    if (s == DL_OK) s = transform(g, x, out, half, false);
+    if (s == DL_OK) s = transform_named(g, out, out, named, false);
     dl_unref(x);
     return s == DL_OK ? dl_fft_scale(g, out, ATTR_F(c, FFT_FROM_REAL_SCALE)) : s;
 }
 const dl_kernel dl_cuda_fft_from_real = {.run = run_fft_from_real, .dtypes = DL_BIT(DL_F32) | DL_BIT(DL_F64)};
 
-/* A frequency that is its own conjugate has no imaginary part; cuFFT would read it. */
-static dl_status clear_imag(dl_gpu *g, dl_tensor *x, const lines *l, long size, long k) {
-    const size_t part = dl_esize(x) / 2, pitch = l->inner == 1 ? (size_t)size * dl_esize(x) : dl_esize(x);
-    for (long i = 0; i < (l->inner == 1 ? 1 : l->outer); i++) {
-        char *at = (char *)dl_ptr(x) + (i * size + k) * l->inner * (long)dl_esize(x) + part;
-        const long rows = l->inner == 1 ? l->outer : l->inner;
-        DL_TRY(dl_gpu_check(g, cudaMemset2DAsync(at, pitch, 0, part, (size_t)rows, g->stream), "zeros"));
-    }
-    return DL_OK;
-}
-
-/* cuFFT writes to the input of this one, which is a copy. */
+/* A copy of x for cuFFT, which reads what has no meaning in the half of the frequencies and writes to its input. */
 static dl_status run_fft_to_real(dl_call *c) {
     DL_USE_GPU(g, c->device);
-    dl_tensor *out = c->out[0], *in = c->in[0];
-    const long n = ATTR_I(c, FFT_TO_REAL_N);
-    int d;
-    DL_TRY(dl_dim_norm(ATTR_I(c, FFT_TO_REAL_DIM), in->ndim, &d));
-    if (!out->numel) return DL_OK;
-    dl_tensor *x = dl_tensor_empty(in->ndim, in->shape, in->dtype, in->st->device);
-    if (!x) return dl_failed();
-    const lines l = along(x, (span){d, 1});
-    const bool at_once = dl_is_contiguous(in); /* else the copy turns the tensor, by a kernel of its own */
-    dl_status s = at_once ? dl_fft_half(g, x, in, d, n, ATTR_F(c, FFT_TO_REAL_SCALE)) : dl_cuda_copy(g, x, in);
-    if (s == DL_OK && !at_once) s = clear_imag(g, x, &l, x->shape[d], 0);
-    if (s == DL_OK && !at_once && n % 2 == 0) s = clear_imag(g, x, &l, x->shape[d], n / 2);
-    if (s == DL_OK) s = transform(g, x, out, (span){d, 1}, n, true);
-    dl_unref(x);
-    return s == DL_OK && !at_once ? dl_fft_scale(g, out, ATTR_F(c, FFT_TO_REAL_SCALE)) : s;
+    dl_tensor *out = c->out[0], *x = out->numel ? dl_cuda_contiguous(g, c->in[0]) : NULL;
+    if (!x) return out->numel ? dl_failed() : DL_OK;
+    bool named[DL_MAX_DIM + 1] = {false};
+    span half;
+    dl_tensor *from = x, *copy = dl_tensor_empty(x->ndim, x->shape, x->dtype, x->st->device);
+    dl_status s = copy ? half_span(ATTR(c, FFT_TO_REAL_DIM), x->ndim, named, &half) : dl_failed();
+    if (s == DL_OK && memchr(named, true, sizeof named)) {
+        from = dl_tensor_empty(x->ndim, x->shape, x->dtype, x->st->device);
+        s = from ? transform_named(g, x, from, named, true) : dl_failed();
+    }
+    if (s == DL_OK)
+        s = dl_fft_half(g, copy, from, half.d, half.rank, ATTR_I(c, FFT_TO_REAL_N), ATTR_F(c, FFT_TO_REAL_SCALE));
+    if (s == DL_OK) s = transform(g, copy, out, half, true);
+    if (from != x) dl_unref(from);
+    dl_unref(copy), dl_unref(x);
+    return s;
 }
 const dl_kernel dl_cuda_fft_to_real = {.run = run_fft_to_real, .dtypes = DL_COMPLEX};

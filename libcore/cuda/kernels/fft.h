@@ -6,6 +6,7 @@
 DL_C_BEGIN
 /* The elements of a contiguous tensor times a number. */
 dl_status dl_fft_scale(dl_gpu *g, dl_tensor *t, double by);
-/* The frequencies of n real numbers, along dimension d, times a number, without what has to be 0 in them. */
-dl_status dl_fft_half(dl_gpu *g, dl_tensor *to, const dl_tensor *from, int d, long n, double by);
+/* Times a number, frequencies along `rank` dimensions from d on, of which the last has half of those of n real numbers:
+ * with what makes the numbers of its first and, of an even n, of its last one not real taken out. */
+dl_status dl_fft_half(dl_gpu *g, dl_tensor *to, const dl_tensor *from, int d, int rank, long n, double by);
 DL_C_END

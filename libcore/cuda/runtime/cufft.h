@@ -21,7 +21,7 @@ typedef struct dl_fft_calls {
 enum { DL_FFT_RANK = 3 }; /* dimensions of one transform at most */
 
 /* `batch` transforms of n[0] * n[1] * ... elements, which are `step` apart, each transform `next` from the one before;
- * of real numbers on either side, which have one dimension, the other one has n[0] / 2 + 1. */
+ * of real numbers on either side, the other one has n / 2 + 1 of the n along the last dimension. */
 typedef struct dl_fft_shape {
     int device, rank;
     cudaDataType from, to, in; /* `in`: the type that is computed with */

@@ -93,6 +93,19 @@ long dl_it_numel(const dl_it *it) {
     return n;
 }
 
+bool dl_it_vectors(const dl_it *it, const size_t *size, int each) {
+    if (!it->ndim || (it->ndim > 1 && it->shape[0] % each)) return false;
+    for (int k = 0; k < it->nop; k++) {
+        const long step = it->stride[0][k];
+        if (it->numbers >> k & 1 || (k && !step)) continue;
+        const size_t bytes = size[k] * (size_t)each, align = bytes < 16 ? bytes : 16;
+        size_t all = (size_t)it->ptr[k];
+        for (int d = 1; d < it->ndim; d++) all |= (size_t)it->stride[d][k];
+        if (step != (long)size[k] || all % align) return false;
+    }
+    return true;
+}
+
 bool dl_it_split(dl_it *it, dl_it *rest) {
     const long most = 0x7fffffff;
     bool fits = dl_it_numel(it) <= most - DL_BLOCK * DL_EACH;

@@ -139,8 +139,7 @@ static dl_status to_real(dl_call *c, const shape *s, const char *norm, bool herm
     DL_TRY(scale_of(norm, !hermitian, count, &scale));
     x = K(dl_to_dtype(x, dl_dtype_to_complex(x->dtype)));
     if (x && hermitian) x = K(dl_conj(x));
-    if (x && s->n > 1) x = K(dl_fft_complex(x, s->dim, s->n - 1, true, 1));
-    return dl_finish(c, x ? dl_fft_to_real(x, last, n, scale) : NULL);
+    return dl_finish(c, x ? dl_fft_to_real(x, s->dim, s->n, n, scale) : NULL);
 }
 
 /* ---- rows */

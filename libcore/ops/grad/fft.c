@@ -29,20 +29,17 @@ static dl_tensor *counts(dl_back *b, const dl_tensor *like, int d, long n) {
 GRAD_RULE(fft_from_real) {
     const dl_meta *m = dl_in_meta(b, 0);
     const dl_aval *dim = ATTR(b, FFT_FROM_REAL_DIM);
-    const int others = dim->n - 1;
     int d;
-    DL_TRY(dl_dim_norm(dim->u.v[others], m->ndim, &d));
+    DL_TRY(dl_dim_norm(dim->u.v[dim->n - 1], m->ndim, &d));
     const long n = m->shape[d];
-    dl_tensor *g = others ? T(dl_fft_complex(G0, dim->u.v, others, 1, 1)) : G0;
-    dl_tensor *once = g ? T(dl_div(g, counts(b, g, d, n))) : NULL;
-    return dl_give(b, 0, once ? dl_fft_to_real(once, d, n, ATTR_F(b, FFT_FROM_REAL_SCALE)) : NULL);
+    dl_tensor *once = T(dl_div(G0, counts(b, G0, d, n)));
+    return dl_give(b, 0, once ? dl_fft_to_real(once, dim->u.v, dim->n, n, ATTR_F(b, FFT_FROM_REAL_SCALE)) : NULL);
 }
 
 GRAD_RULE(fft_to_real) {
-    const dl_meta *m = dl_in_meta(b, 0);
+    const dl_aval *dim = ATTR(b, FFT_TO_REAL_DIM);
     int d;
-    DL_TRY(dl_dim_norm(ATTR_I(b, FFT_TO_REAL_DIM), m->ndim, &d));
-    const long dim = d;
-    dl_tensor *g = T(dl_fft_from_real(G0, &dim, 1, ATTR_F(b, FFT_TO_REAL_SCALE)));
+    DL_TRY(dl_dim_norm(dim->u.v[dim->n - 1], dl_in_meta(b, 0)->ndim, &d));
+    dl_tensor *g = T(dl_fft_from_real(G0, dim->u.v, dim->n, ATTR_F(b, FFT_TO_REAL_SCALE)));
     return dl_give(b, 0, g ? dl_mul(g, counts(b, g, d, ATTR_I(b, FFT_TO_REAL_N))) : NULL);
 }

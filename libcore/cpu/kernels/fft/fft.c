@@ -124,48 +124,49 @@ static dl_status run_fft_complex(dl_call *c) {
 }
 const dl_kernel dl_cpu_fft_complex = {.run = run_fft_complex, .dtypes = DL_COMPLEX};
 
-/* From real numbers to half of the frequencies, or back; of gradients `once`. */
-static dl_status run_real_of(dl_tensor *from, dl_tensor *out, dl_fft_kind kind, long dim, double scale, bool once) {
-    dl_tensor *x = dl_cpu_contiguous(from), *real = kind == DL_FFT_FROM_REAL ? x : out;
+/* Along one dimension, between real numbers and half of the frequencies; of gradients `once`. */
+static dl_status run_half(const dl_tensor *x, dl_tensor *out, dl_fft_kind kind, long dim, double scale, bool once) {
+    const dl_tensor *real = kind == DL_FFT_FROM_REAL ? x : out;
     int d;
-    dl_status s = x ? dl_dim_norm(dim, x->ndim, &d) : dl_failed();
-    if (s == DL_OK) {
-        dl_fft_job j = along(x, d, real->shape[d]);
-        j.kind = kind, j.inverse = kind == DL_FFT_TO_REAL, j.scale = scale, j.once = once;
-        j.in = dl_ptr(x), j.out = dl_ptr(out);
-        s = run_job(j, real->dtype);
-    }
-    dl_unref(x);
-    return s;
+    DL_TRY(dl_dim_norm(dim, x->ndim, &d));
+    dl_fft_job j = along(x, d, real->shape[d]);
+    j.kind = kind, j.inverse = kind == DL_FFT_TO_REAL, j.scale = scale, j.once = once;
+    j.in = dl_ptr(x), j.out = dl_ptr(out);
+    return run_job(j, real->dtype);
 }
-static dl_status run_real(dl_call *c, dl_fft_kind kind, long dim, double scale) {
-    return run_real_of(c->in[0], c->out[0], kind, dim, scale, false);
+
+/* The last of the dimensions has half of the frequencies. */
+static dl_status from_real(dl_tensor *in, dl_tensor *out, const dl_aval *dim, double scale, bool once) {
+    const int others = dim->n - 1;
+    DL_OWNED dl_tensor *x = dl_cpu_contiguous(in);
+    if (!x) return dl_failed();
+    DL_TRY(run_half(x, out, DL_FFT_FROM_REAL, dim->u.v[others], scale, once));
+    return run_complex(out, out, dim->u.v, others, false, 1);
 }
-static dl_status real_back(dl_back *b, dl_tensor *g, dl_fft_kind kind, long dim, double scale) {
+static dl_status to_real(dl_tensor *in, dl_tensor *out, const dl_aval *dim, double scale, bool once) {
+    const int others = dim->n - 1;
+    DL_OWNED dl_tensor *x = dl_cpu_contiguous(in);
+    DL_OWNED dl_tensor *half = x && others ? dl_tensor_empty(x->ndim, x->shape, x->dtype, 0) : dl_ref(x);
+    if (!half) return dl_failed();
+    DL_TRY(run_complex(x, half, dim->u.v, others, true, 1));
+    return run_half(half, out, DL_FFT_TO_REAL, dim->u.v[others], scale, once);
+}
+
+typedef dl_status transform(dl_tensor *in, dl_tensor *out, const dl_aval *dim, double scale, bool once);
+static dl_status real_back(dl_back *b, transform *other, const dl_aval *dim, double scale) {
     const dl_meta *m = dl_in_meta(b, 0);
     dl_tensor *dx = dl_tensor_empty(m->ndim, m->shape, (dl_dtype)m->dtype, 0);
     if (!dx) return dl_failed();
-    if (run_real_of(g, dx, kind, dim, scale, true) == DL_OK) return dl_give(b, 0, dx);
+    if (other(b->g[0], dx, dim, scale, true) == DL_OK) return dl_give(b, 0, dx);
     dl_unref(dx);
     return dl_failed();
 }
 
 static dl_status run_fft_from_real(dl_call *c) {
-    const dl_aval *dim = ATTR(c, FFT_FROM_REAL_DIM);
-    const int others = dim->n - 1;
-    DL_TRY(run_real(c, DL_FFT_FROM_REAL, dim->u.v[others], ATTR_F(c, FFT_FROM_REAL_SCALE)));
-    return run_complex(c->out[0], c->out[0], dim->u.v, others, false, 1);
+    return from_real(c->in[0], c->out[0], ATTR(c, FFT_FROM_REAL_DIM), ATTR_F(c, FFT_FROM_REAL_SCALE), false);
 }
 static dl_status fft_from_real_back(dl_back *b) {
-    const dl_aval *dim = ATTR(b, FFT_FROM_REAL_DIM);
-    const int others = dim->n - 1;
-    const double scale = ATTR_F(b, FFT_FROM_REAL_SCALE);
-    if (!others) return real_back(b, b->g[0], DL_FFT_TO_REAL, dim->u.v[0], scale);
-    DL_OWNED dl_tensor *g = dl_cpu_contiguous(b->g[0]);
-    DL_OWNED dl_tensor *half = g ? dl_tensor_empty(g->ndim, g->shape, (dl_dtype)g->dtype, 0) : NULL;
-    if (!half) return dl_failed();
-    DL_TRY(run_complex(g, half, dim->u.v, others, true, 1));
-    return real_back(b, half, DL_FFT_TO_REAL, dim->u.v[others], scale);
+    return real_back(b, to_real, ATTR(b, FFT_FROM_REAL_DIM), ATTR_F(b, FFT_FROM_REAL_SCALE));
 }
 const dl_kernel dl_cpu_fft_from_real = {.run = run_fft_from_real,
                                         .fused_grad = fft_from_real_back,
@@ -173,10 +174,10 @@ const dl_kernel dl_cpu_fft_from_real = {.run = run_fft_from_real,
                                         .flags = DL_K_GRAD_COMPLEX};
 
 static dl_status run_fft_to_real(dl_call *c) {
-    return run_real(c, DL_FFT_TO_REAL, ATTR_I(c, FFT_TO_REAL_DIM), ATTR_F(c, FFT_TO_REAL_SCALE));
+    return to_real(c->in[0], c->out[0], ATTR(c, FFT_TO_REAL_DIM), ATTR_F(c, FFT_TO_REAL_SCALE), false);
 }
 static dl_status fft_to_real_back(dl_back *b) {
-    return real_back(b, b->g[0], DL_FFT_FROM_REAL, ATTR_I(b, FFT_TO_REAL_DIM), ATTR_F(b, FFT_TO_REAL_SCALE));
+    return real_back(b, from_real, ATTR(b, FFT_TO_REAL_DIM), ATTR_F(b, FFT_TO_REAL_SCALE));
 }
 const dl_kernel dl_cpu_fft_to_real = {
     .run = run_fft_to_real, .fused_grad = fft_to_real_back, .dtypes = DL_COMPLEX, .flags = DL_K_GRAD_COMPLEX};

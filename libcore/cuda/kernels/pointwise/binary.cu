@@ -91,17 +91,23 @@ const dl_kernel dl_cuda_glu = {run_glu, grad_glu, DL_FLOATS, NULL, 0};
 enum { SQUARE, CUBE, ROOT, INVERSE, INVERSE_SQUARE, INVERSE_ROOT, POWERS };
 static const double quick[POWERS] = {2, 3, 0.5, -1, -2, -0.5};
 
-/* The same as pow at zeros, infinities and below 0. */
-template <class T> struct quick_f {
+/* The same as pow at zeros, infinities and below 0; H: results have 16 bits. */
+template <class T, bool H> struct quick_f {
     int which;
+    static __device__ T root(T x) {
+        if constexpr (H)
+            return dl_quick_root(x);
+        else
+            return sqrt(x);
+    }
     __device__ T operator()(T a) const {
         switch (which) {
         case SQUARE: return a * a;
         case CUBE: return a * a * a;
         case INVERSE: return T(1) / a;
         case INVERSE_SQUARE: return (T(1) / a) * (T(1) / a);
-        case ROOT: return a == -(T)INFINITY ? (T)INFINITY : sqrt(a + T(0));
-        default: return a == -(T)INFINITY ? T(0) : T(1) / sqrt(a + T(0));
+        case ROOT: return a == -(T)INFINITY ? (T)INFINITY : root(a + T(0));
+        default: return a == -(T)INFINITY ? T(0) : T(1) / root(a + T(0));
         }
     }
 };
@@ -117,7 +123,7 @@ template <> dl_status dl_run_row<pow_row>(dl_call *c) {
             T b = T();
             memcpy((void *)&b, &it.number[2], sizeof b);
             for (int k = 0; k < POWERS && number; k++)
-                if ((double)dl_up(b) == quick[k]) return dl_each<quick_f<C>, T, T>(g, one, quick_f<C>{k});
+                if ((double)dl_up(b) == quick[k]) return dl_each<quick_f<C, dl_is_half<T>>, T, T>(g, one, {k});
         }
         typedef pow_row::f<C, false> F;
         return dl_each<F, T, T, T>(g, it, F{dl_carry<0, true>(g, c->op, c->attr)});

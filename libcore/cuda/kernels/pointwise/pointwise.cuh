@@ -62,12 +62,17 @@ __device__ inline float dl_quick_fmod(float a, float b) {
     return copysignf(r < 0 ? r + y : r >= y ? r - y : r, a);
 }
 
+__device__ inline float dl_quick_root(float x) {
+    float root;
+    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
+    return root;
+}
+
 /* Squares of very large or small numbers do not fit f32: these are scaled by a power of two. */
 __device__ inline float dl_quick_hypot(float a, float b) {
     const float x = fabsf(a), y = fabsf(b), most = fmaxf(x, y);
     const float by = most > 1e18f ? 0x1p-64f : most < 1e-18f ? 0x1p64f : 1.0f;
-    float root;
-    asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(fmaf(x * by, x * by, y * by * (y * by))));
+    float root = dl_quick_root(fmaf(x * by, x * by, y * by * (y * by)));
     root *= most > 1e18f ? 0x1p64f : most < 1e-18f ? 0x1p-64f : 1.0f;
     return most == INFINITY ? most : root;
 }
@@ -154,50 +159,76 @@ template <class ROW> constexpr bool dl_reads_others = (ROW::HAS & DL_BIT(DL_F32)
 /* The dtypes of the operands that a kernel converts as it reads them. */
 template <int N> struct dl_reads {
     signed char dtype[N];
-    __device__ float at(const dl_walk<N + 1> &w, int k, int32_t off) const {
-        switch (w.numbers >> (k + 1) & 1 ? DL_F32 : dtype[k]) {
-        case DL_BOOL: return (float)w.template load<bool>(k + 1, off);
-        case DL_U8: return (float)w.template load<u8>(k + 1, off);
-        case DL_I32: return (float)w.template load<int>(k + 1, off);
-        case DL_I64: return (float)w.template load<long>(k + 1, off);
-        case DL_F16: return dl_up(w.template load<f16>(k + 1, off));
-        case DL_BF16: return dl_up(w.template load<bf16>(k + 1, off));
-        default: return w.template load<float>(k + 1, off);
+
+    template <class T, int EACH>
+    static __device__ void take(const dl_walk<N + 1> &w, int k, int32_t off, float (&x)[EACH]) {
+        const bool same = w.numbers >> k & 1 || !w.stride[0][k];
+        dl_vector<T, EACH> v;
+        if (EACH == 1 || same)
+            v.v[0] = w.template load<T>(k, off);
+        else
+            v = *(const dl_vector<T, EACH> *)(w.ptr[k] + off);
+#pragma unroll
+        for (int j = 0; j < EACH; j++) x[j] = (float)dl_up(v.v[same ? 0 : j]);
+    }
+    /* EACH elements of the operand in place k of the walk. */
+    template <int EACH> __device__ void at(const dl_walk<N + 1> &w, int k, int32_t off, float (&x)[EACH]) const {
+        switch (w.numbers >> k & 1 ? DL_F32 : dtype[k - 1]) {
+        case DL_BOOL: return take<bool>(w, k, off, x);
+        case DL_U8: return take<u8>(w, k, off, x);
+        case DL_I32: return take<int>(w, k, off, x);
+        case DL_I64: return take<long>(w, k, off, x);
+        case DL_F16: return take<f16>(w, k, off, x);
+        case DL_BF16: return take<bf16>(w, k, off, x);
+        default: return take<float>(w, k, off, x);
         }
     }
 };
 
-/* As dl_strided_kernel. */
-template <class F, class R, int N, size_t... K>
-__device__ void dl_read_each(const dl_walk<N + 1> &w, const dl_reads<N> &reads, const F &f, std::index_sequence<K...>) {
-    enum { SINGLE = 4 };
-    uint32_t i = blockIdx.x * (DL_BLOCK * SINGLE) + threadIdx.x;
+template <int EACH, class F, class R, int N, size_t... K>
+__device__ void dl_read_each(const dl_walk<N + 1> &w, const dl_reads<N> &reads, const F &f, const int32_t (&off)[N + 1],
+                             std::index_sequence<K...>) {
+    float x[N][EACH];
+    (reads.at(w, K + 1, off[K + 1], x[K]), ...);
+    dl_vector<R, EACH> out;
 #pragma unroll
-    for (int k = 0; k < SINGLE; k++, i += DL_BLOCK)
-        if (i < w.n) {
-            int32_t off[N + 1];
-            w.at(i, off);
-            *(R *)(w.ptr[0] + off[0]) = f(reads.at(w, K, off[K + 1])...);
-        }
+    for (int j = 0; j < EACH; j++) out.v[j] = f(x[K][j]...);
+    *(dl_vector<R, EACH> *)(w.ptr[0] + off[0]) = out;
 }
 
-template <class F, class R, int N>
+/* As dl_vector_kernel, and with EACH = 1 for what lies apart. */
+template <class F, class R, int N, int EACH>
 __global__ void __launch_bounds__(DL_BLOCK)
-    dl_reading_kernel(const __grid_constant__ dl_walk<N + 1> w, dl_reads<N> reads, F f) {
-    dl_read_each<F, R>(w, reads, f, std::make_index_sequence<N>());
+    dl_reading_kernel(const __grid_constant__ dl_walk<N + 1> w, int rest, dl_reads<N> reads, F f) {
+    const uint32_t i = blockIdx.x * DL_BLOCK + threadIdx.x;
+    int32_t off[N + 1];
+    if (i < w.n) {
+        w.at(i, off);
+        dl_read_each<EACH, F, R>(w, reads, f, off, std::make_index_sequence<N>());
+    }
+    if (i >= (uint32_t)rest) return;
+#pragma unroll
+    for (int k = 0; k <= N; k++) off[k] = (int32_t)(w.n * EACH + i) * (w.stride[0][k] / EACH);
+    dl_read_each<1, F, R>(w, reads, f, off, std::make_index_sequence<N>());
 }
 
 /* Of a call in f32 of which not all operands are f32. */
 template <class ROW, class CARRIED>
 dl_status dl_run_reading(dl_gpu *g, const dl_call *c, const dl_it &all, CARRIED with) {
-    enum { N = ROW::OPERANDS };
+    enum { N = ROW::OPERANDS, EACH = 4 };
     typedef typename ROW::template f<float, false> F;
+    typedef std::conditional_t<ROW::TESTS, bool, float> R;
     dl_reads<N> reads;
-    for (int k = 0; k < N; k++) reads.dtype[k] = c->in[k]->dtype;
+    size_t size[N + 1] = {sizeof(R)};
+    for (int k = 0; k < N; k++) reads.dtype[k] = c->in[k]->dtype, size[k + 1] = dl_esize(c->in[k]);
     return dl_it_parts(all, [&](const dl_it &it) {
-        dl_walk<N + 1> w = dl_walk_of<N + 1>(&it);
-        dl_reading_kernel<F, std::conditional_t<ROW::TESTS, bool, float>>
-            <<<dl_blocks(w.n, DL_BLOCK * 4), DL_BLOCK, 0, g->stream>>>(w, reads, F{with});
+        const bool vectors = dl_it_vectors(&it, size, EACH);
+        const dl_walk<N + 1> w = dl_walk_of<N + 1>(&it, vectors ? EACH : 1);
+        const int rest = vectors ? (int)(dl_it_numel(&it) - (long)w.n * EACH) : 0;
+        if (vectors)
+            dl_reading_kernel<F, R, N, EACH><<<w.n / DL_BLOCK + 1, DL_BLOCK, 0, g->stream>>>(w, rest, reads, F{with});
+        else
+            dl_reading_kernel<F, R, N, 1><<<dl_blocks(w.n, DL_BLOCK), DL_BLOCK, 0, g->stream>>>(w, 0, reads, F{with});
         return dl_gpu_launched(g);
     });
 }
