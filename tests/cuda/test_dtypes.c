@@ -5,6 +5,7 @@
 #include "dlcore/binary.h"
 #include "dlcore/compare.h"
 #include "dlcore/elementary.h"
+#include "dlcore/index.h"
 #include "dlcore/view.h"
 #include "dlcore/unary.h"
 
@@ -13,13 +14,20 @@
 static const dl_dtype others[] = {DL_BOOL, DL_U8, DL_I32, DL_I64, DL_F16, DL_BF16};
 enum { OTHERS = sizeof others / sizeof *others, ROWS = 37, COLUMNS = 53 };
 
-/* Numbers from 0 to 4 of a dtype, on the GPU; `turned`: not contiguous. */
-static dl_tensor *numbers(dl_dtype dtype, bool turned) {
-    dl_tensor *t = must(dl_tensor_empty(2, (long[]){turned ? COLUMNS : ROWS, turned ? ROWS : COLUMNS}, DL_F32, 0));
-    for (long i = 0; i < ROWS * COLUMNS; i++) ((float *)dl_data(t))[i] = (float)(i * 7 % 5);
+/* Numbers from 0 to 4 of a dtype, on the GPU. */
+static dl_tensor *matrix(dl_dtype dtype, long rows, long columns) {
+    dl_tensor *t = must(dl_tensor_empty(2, (long[]){rows, columns}, DL_F32, 0));
+    for (long i = 0; i < rows * columns; i++) ((float *)dl_data(t))[i] = (float)(i * 7 % 5);
     dl_tensor *cast = must(dl_to_dtype(t, dtype)), *there = must(dl_to_device(cast, GPU));
-    dl_tensor *view = turned ? must(dl_permute(there, (long[]){1, 0}, 2)) : dl_ref(there);
-    dl_unref(t), dl_unref(cast), dl_unref(there);
+    dl_unref(t), dl_unref(cast);
+    return there;
+}
+
+/* `turned`: not contiguous. */
+static dl_tensor *numbers(dl_dtype dtype, bool turned) {
+    if (!turned) return matrix(dtype, ROWS, COLUMNS);
+    dl_tensor *there = matrix(dtype, COLUMNS, ROWS), *view = must(dl_permute(there, (long[]){1, 0}, 2));
+    dl_unref(there);
     return view;
 }
 
@@ -76,6 +84,30 @@ static void of_two(void **state) {
     }
 }
 
+/* Rows and columns that are broadcast, and parts of larger tensors, whose vectors are aligned or not. */
+static void of_views(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    enum { HIGH = 36, WIDE = 52 };
+    static const struct {
+        long rows, columns, from;
+    } views[] = {{HIGH, 1, 0},        {1, WIDE, 0},        {HIGH, WIDE, 0},
+                 {HIGH, WIDE + 4, 4}, {HIGH, WIDE + 4, 1}, {1, WIDE + 3, 3}};
+    dl_tensor *a = matrix(DL_F32, HIGH, WIDE);
+    for (unsigned k = 0; k < OTHERS * (sizeof views / sizeof *views); k++) {
+        const dl_dtype dtype = others[k % OTHERS];
+        const long columns = views[k / OTHERS].columns, from = views[k / OTHERS].from;
+        const long end = columns < WIDE ? columns : from + WIDE;
+        dl_tensor *whole = matrix(dtype, views[k / OTHERS].rows, columns);
+        dl_tensor *x = must(dl_slice(whole, 1, &from, &end, 1)), *f = must(dl_to_dtype(x, DL_F32));
+        same(dl_ldexp(a, x), dl_ldexp(a, f), "ldexp of a view", dtype);
+        same(dl_sub(x, a), dl_sub(f, a), "sub of a view", dtype);
+        same(dl_lt(x, a), dl_lt(f, a), "lt of a view", dtype);
+        dl_unref(whole), dl_unref(x), dl_unref(f);
+    }
+    dl_unref(a);
+}
+
 /* A tensor of one number and no dimension, whose dtype gives way to that of the others. */
 static void of_a_number(void **state) {
     (void)state;
@@ -90,7 +122,7 @@ static void of_a_number(void **state) {
 
 int main(int argc, char **argv) {
     (void)argc, (void)argv;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(of_one), cmocka_unit_test(of_two),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(of_one), cmocka_unit_test(of_two), cmocka_unit_test(of_views),
                                        cmocka_unit_test(of_a_number)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

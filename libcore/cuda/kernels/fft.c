@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum { FEW_GROUPS = 4 };
+_Static_assert(DL_FFT_OTHERS == DL_FFT_RANK - 1, "dimensions of a transform");
 
 /* Neighbouring dimensions that are transformed together: `rank` of them from d on. */
 typedef struct span {

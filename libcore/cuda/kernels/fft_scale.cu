@@ -1,7 +1,6 @@
 /* What cuFFT leaves to its caller: transforms are multiplied with a number, and frequencies that are their own
  * conjugates have no imaginary part. */
 #include "cuda/kernels/fft.h"
-#include "cuda/runtime/cufft.h"
 #include "cuda/runtime/iter.cuh"
 
 template <class T> struct scale_f {
@@ -24,18 +23,16 @@ dl_status dl_fft_scale(dl_gpu *g, dl_tensor *t, double by) {
     });
 }
 
-enum { OTHERS = DL_FFT_RANK - 1 };
-
 /* p[2] and p[3], which are not addresses, count the frequencies along the last dimension of a transform and along its
  * other ones. Where those of the last stand for themselves alone, the frequency opposite along the others is the
  * conjugate: the mean of both is. */
 template <class R> struct half_f {
     R by;
     long last; /* the last frequency that stands for itself alone, or 0 */
-    long n[OTHERS], stride[OTHERS];
+    long n[DL_FFT_OTHERS], stride[DL_FFT_OTHERS];
     __device__ const char *opposite(const char *p, long at) const {
 #pragma unroll
-        for (int i = 0; i < OTHERS; i++) {
+        for (int i = 0; i < DL_FFT_OTHERS; i++) {
             const long j = at % n[i];
             at /= n[i];
             p += ((j ? n[i] - j : 0) - j) * stride[i];
@@ -59,7 +56,7 @@ template <class R> struct half_f {
 
 dl_status dl_fft_half(dl_gpu *g, dl_tensor *to, const dl_tensor *from, int d, int rank, long n, double by) {
     const int along = d + rank - 1;
-    long step[DL_MAX_DIM] = {0}, others[DL_MAX_DIM] = {0}, size[OTHERS] = {1, 1}, stride[OTHERS] = {0};
+    long step[DL_MAX_DIM] = {0}, others[DL_MAX_DIM] = {0}, size[DL_FFT_OTHERS] = {1, 1}, stride[DL_FFT_OTHERS] = {0};
     step[along] = 1;
     long count = 1;
     for (int i = 0; i < rank - 1; i++) {
