@@ -182,13 +182,12 @@ MANY(irfftn, to_real(c, &s, norm, false))
 static dl_status frequencies(dl_call *c, bool half) {
     POOL;
     const long n = ATTR_I(c, FREQUENCIES_N);
-    const double up = half ? (double)(n / 2 + 1) : (double)((n + 1) / 2), zero = 0,
-                 step = (double)n * ATTR_F(c, FREQUENCIES_D);
+    const long below = half ? 0 : n / 2; /* frequencies below 0, which stand behind the others */
+    const double up = (double)(half ? n / 2 + 1 : n - below), step = (double)n * ATTR_F(c, FREQUENCIES_D);
     DL_TRY(check_size(n));
     if (step == 0) return dl_fail(DL_ERR_VALUE, "the distance d of two samples is not 0");
-    dl_tensor *part[2] = {K(dl_arange(0, &up, 1, c->dtype, c->device)), NULL};
-    if (!half) part[1] = K(dl_arange(-(double)(n / 2), &zero, 1, c->dtype, c->device));
-    dl_tensor *whole = half ? part[0] : part[0] && part[1] ? K(dl_cat(part, 2, 0)) : NULL;
+    dl_tensor *rising = K(dl_arange(-(double)below, &up, 1, c->dtype, c->device));
+    dl_tensor *whole = rising && below ? K(dl_roll(rising, (long[]){-below}, 1, (long[]){0}, 1)) : rising;
     return dl_finish(c, whole ? dl_mul(whole, N(1 / step)) : NULL);
 }
 COMPOSE_RULE(fftfreq) { return frequencies(c, false); }
