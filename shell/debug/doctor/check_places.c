@@ -377,13 +377,6 @@ static int padded(const dlsh_examination *e, const dl_tensor *x, padding *out) {
     return 0;
 }
 
-/* Are some of its targets the label that it ignores? */
-static int leaves_some_out(const dl_journal_node *n) {
-    const char *at = strstr(n->attrs, "ignore_index=");
-    const double label = at ? strtod(at + strlen("ignore_index="), NULL) : -100;
-    return n->in[1].n && n->in[1].low <= label && n->in[1].high >= label;
-}
-
 /* Are so many rows of scores those of all places of a batch, as far as the batches of nets are known? */
 static int is_of_places(const dlsh_examination *e, long rows, long places) {
     int known = 0;
@@ -402,7 +395,7 @@ static void look_at_padding(dlsh_examination *e, dlsh_pass p, const dl_tensor *x
     DLSH_EACH_OP (n, p) {
         const long rows = n->in[0].ndim ? n->in[0].shape[0] * (n->in[0].ndim > 2 ? n->in[0].shape[2] : 1) : 0;
         if (!dlsh_op_is(n, "cross_entropy|nll_picked") || n->out.ndim || strstr(n->attrs, ignored)) continue;
-        if (leaves_some_out(n)) continue;
+        if (isfinite(dlsh_ignored_label(n))) continue;
         if (!is_of_places(e, rows, dl_shape(x)[1]) || (n->nin > 2 && n->in[2].there && n->in[2].zeros)) continue;
         dlsh_found(e, n->file, n->line, "ignore_index= of the padding's label, or a mask",
                    "the padding counts in the loss: %.0f %% of all places are padding\n"

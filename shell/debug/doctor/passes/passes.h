@@ -93,3 +93,11 @@ void dlsh_find_wrong_scores(dlsh_examination *e);
 void dlsh_find_choices_for_scores(dlsh_examination *e);
 /* Where a part of the loss of a pass is made: of a helper the statement that calls it (check_targets.c). */
 int dlsh_line_of_part(const dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n);
+/* Weights of a sum that do not add up to 1: the dimension of a softmax, where the product behind it sums over another
+ * one; -1: it does not. (check_graph.c) */
+int dlsh_weighs_across(dlsh_pass p, const dl_journal_node *n, int *summed);
+void dlsh_find_weights_of_sum(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n, int of_samples);
+/* The label that a loss of classes ignores, where some of its targets have it; NaN: it leaves none out. */
+double dlsh_ignored_label(const dl_journal_node *n);
+/* The share of right ones among all places, where the loss leaves some out, as padding (left_out.c). */
+void dlsh_find_counted_padding(dlsh_examination *e);

@@ -439,5 +439,6 @@ dl_status dlsh_check_figures(dlsh_examination *e) {
     dlsh_find_wrong_counts(e);
     dlsh_find_mixed_scales(e);
     dlsh_find_choices_for_scores(e);
+    dlsh_find_counted_padding(e);
     return DL_OK;
 }
