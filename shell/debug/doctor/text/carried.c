@@ -1,5 +1,5 @@
 /* A state that a batch leaves is given to the next one, though batches are of samples that have nothing to do with each
- * other: they are shuffled. */
+ * other: they are shuffled, or drawn anew. */
 #include <string.h>
 
 #include "debug/doctor/text/reads.h"
@@ -28,14 +28,57 @@ static int is_in_random_order(const char *file, const dlsh_node *loop) {
     return 0;
 }
 
+/* Draws in a loop that no data from before it go into: noise on a series leaves its order. Both what is computed of the
+ * state and what that is compared with have to come from one: of a world that is acted in, the noise is no sample. */
+enum { DRAWS = 16 };
+typedef struct drawing {
+    const dlsh_node *loop, *use;
+    const char *state;
+    const dlsh_node *drawn[DRAWS]; /* that the use is made of */
+    int n, beside, others;         /* beside: one goes into the loss on another way, too */
+} drawing;
+
+static int is_in(const dlsh_node *n, const dlsh_node *loop) {
+    return n && n->span.start > loop->span.start && n->span.end <= loop->span.end;
+}
+
+static int is_given_in(const dlsh_node *loop, const char *name) {
+    DLSH_EACH_BELOW (t, dlsh_body_of(loop))
+        if (t.n->kind == DLSH_N_ASSIGN && dlsh_assigns(t.n, name)) return 1;
+    return 0;
+}
+
+static dlsh_property draws_anew(void *ctx, const dlsh_step *at) {
+    drawing *d = ctx;
+    const dlsh_node *n = at->n, *call = dlsh_outer_call(at), *of = n->kind == DLSH_N_INDEX ? n->kids[0] : n;
+    if (dlsh_names(n, d->state) || n == d->use) return DLSH_HAS_NOT;
+    if (dlsh_is_call_of(n, "rand|randn|randint|normal|bernoulli|multinomial") && is_in(call ? call : n, d->loop)) {
+        for (int i = 0; d->use && i < d->n; i++) d->beside |= d->drawn[i] == n;
+        if (!d->use && d->n < DRAWS) d->drawn[d->n++] = n;
+    }
+    const dlsh_node *around[64];
+    int depth =
+        of->kind == DLSH_N_NAME && !call ? dlsh_nodes_around(dlsh_text_root(at->file), n->span.start, around, 64) : 0;
+    while (depth && around[depth - 1]->kind != DLSH_N_ASSIGN && around[depth - 1]->kind != DLSH_N_BLOCK) depth--;
+    if (!depth || dlsh_is_item_of(d->loop, of->text)) return DLSH_MAY_HAVE;
+    const int own = around[depth - 1]->kind == DLSH_N_ASSIGN; /* x = f(x) reads what x was before */
+    const dlsh_definition made =
+        dlsh_define(dlsh_text_root(at->file), of->text, (own ? around[depth - 1] : n)->span.start);
+    const int outside = made.value && made.value->kind != DLSH_N_FN && made.at < d->loop->span.start;
+    d->others |= outside && (of != n || is_given_in(d->loop, of->text)); /* a part of it, or changed in the loop */
+    return DLSH_MAY_HAVE;
+}
+
 /* ---------------------------------------------------------------- the way from a state to the next one */
 
-/* Through what is given by the gradient it is no state of samples, but a weight. */
+/* Through what is given by the gradient it is no state of samples, but a weight; through choices that of a world. */
 static dlsh_property is_use(void *use, const dlsh_step *at) {
     const dlsh_node *n = at->n;
     if (n == use) return DLSH_HAS_FIRST;
-    return dlsh_is_call_of(n, "grad") || (n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad")) ? DLSH_HAS_NOT
-                                                                                               : DLSH_MAY_HAVE;
+    return dlsh_is_call_of(n, "grad|multinomial|bernoulli|argmax|sample") ||
+                   (n->kind == DLSH_N_FIELD && !strcmp(n->text, "grad"))
+               ? DLSH_HAS_NOT
+               : DLSH_MAY_HAVE;
 }
 
 static const dl_tensor *tensor_of(const dlsh_value *v) {
@@ -61,6 +104,24 @@ static int is_none_or_zeros(const dlsh_node *v) {
     return v->kind == DLSH_N_NONE || dlsh_is_call_of(v, "zeros|zeros_like|new_zeros|full|ones");
 }
 
+/* h.detach(), [v.clone() for v in h]: what a name was, as it is. */
+static int is_as_it_was(const dlsh_node *value, const char *name) {
+    DLSH_EACH_BELOW (t, value)
+        if (t.n->kind == DLSH_N_BINARY || t.n->kind == DLSH_N_INDEX ||
+            (t.n->kind == DLSH_N_CALL && !dlsh_is_call_of(t.n, "detach|clone|contiguous|tuple|list")))
+            return 0;
+    return dlsh_mentions(value, name);
+}
+
+/* h = h.detach() in a loop before a place; NULL: there is none. */
+static const dlsh_node *kept_before(const dlsh_node *loop, const char *name, int before) {
+    DLSH_EACH_BELOW_IF (t, dlsh_body_of(loop), t.n->span.start < before)
+        if (t.n->kind == DLSH_N_ASSIGN && t.n->span.end <= before && dlsh_is_listed(t.n->kids[0], name) &&
+            is_as_it_was(t.n->kids[t.n->nkids - 1], name))
+            return t.n;
+    return NULL;
+}
+
 /* Is a name set anew in a loop, before a place, or to zeros somewhere? */
 static int is_set_anew(const dlsh_node *loop, const char *name, int before) {
     DLSH_EACH_BELOW (t, dlsh_body_of(loop)) {
@@ -68,7 +129,7 @@ static int is_set_anew(const dlsh_node *loop, const char *name, int before) {
         const dlsh_node *value = t.n->kids[t.n->nkids - 1];
         for (int k = 0; k + 1 < t.n->nkids; k++)
             if (dlsh_is_listed(t.n->kids[k], name) &&
-                (t.n->span.end <= before || is_none_or_zeros(value) ||
+                ((t.n->span.end <= before && !is_as_it_was(value, name)) || is_none_or_zeros(value) ||
                  (value->kind == DLSH_N_TUPLE && value->nkids && is_none_or_zeros(value->kids[0]))))
                 return 1;
     }
@@ -91,7 +152,7 @@ static int carries(const dlsh_examination *e, const char *file, carrying *c) {
     DLSH_EACH_BELOW (t, c->use) {
         const dlsh_value *v = t.n->kind == DLSH_N_NAME ? dlsh_value_of(e, file, t.n) : NULL;
         const dl_tensor *state = tensor_of(v);
-        if (!state || dl_ndim(state) < 2 || dl_requires_grad(state) ||
+        if (!state || dl_ndim(state) < 2 || (dl_requires_grad(state) && dl_is_leaf(state)) ||
             is_set_anew(c->loop, t.n->text, c->use->span.start))
             continue;
         c->name = t.n->text;
@@ -99,6 +160,18 @@ static int carries(const dlsh_examination *e, const char *file, carrying *c) {
         if (c->samples && (c->next = set_for_next(file, c))) return 1;
     }
     return 0;
+}
+
+/* Is all that a backward pass in a loop goes back to, but for a state, drawn anew in each round? */
+static int is_drawn_anew(const dlsh_examination *e, const char *file, const carrying *c) {
+    drawing d = {.loop = c->loop, .state = c->name};
+    dlsh_origin(file, c->use, draws_anew, &d);
+    d.use = c->use;
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
+        const dlsh_node *back = strcmp(r->file, file) ? NULL : dlsh_statement_at(file, r->line);
+        if (is_in(back, c->loop)) dlsh_origin(file, back, draws_anew, &d);
+    }
+    return d.beside && !d.others;
 }
 
 /* ---------------------------------------------------------------- all */
@@ -114,17 +187,18 @@ static int is_on_way_of_loss(const dlsh_examination *e, const char *file, const 
 }
 
 void dlsh_find_carried_state(dlsh_examination *e, const char *file, const dlsh_node *loop) {
-    if (!is_in_random_order(file, loop)) return;
+    const int mixed = is_in_random_order(file, loop);
     DLSH_EACH_BELOW (t, dlsh_body_of(loop)) {
         const dlsh_node *value = t.n->kind == DLSH_N_ASSIGN && t.n->nkids > 1 ? t.n->kids[t.n->nkids - 1] : NULL;
         carrying c = {.loop = loop, .use = value};
         if (!value || !carries(e, file, &c) || !is_on_way_of_loss(e, file, &c)) continue;
-        dlsh_found(
-            e, file, value->span.line, "begin each batch with a state of its own: zeros, or none",
-            "%s, the state that a batch leaves, is given to the next batch, which is of other samples\n"
-            "batches are in random order (line %d): each of %ld samples begins with the end of another one; line "
-            "%d keeps it",
-            c.name, loop->span.line, c.samples, c.next->span.line);
+        if (!mixed && !is_drawn_anew(e, file, &c)) continue;
+        const dlsh_node *kept = kept_before(loop, c.name, value->span.start);
+        dlsh_found(e, file, kept ? kept->span.line : value->span.line,
+                   "begin each batch with a state of its own: zeros, or none",
+                   "%s, the state that a batch leaves, is given to the next batch, which is of other samples\n"
+                   "batches are %s (line %d): each of %ld samples begins with the end of another one; line %d keeps it",
+                   c.name, mixed ? "in random order" : "drawn anew", loop->span.line, c.samples, c.next->span.line);
         return;
     }
 }
