@@ -191,6 +191,7 @@ static void examine_dataset(dlsh_examination *e, const dealt *d) {
     int part = d->maker ? dlsh_test_line(d->file, d->maker) : 0;
     text_name = d->file;
     dlsh_compare_traced(e, given, n);
+    dlsh_find_chosen_columns(e, d->file, d->maker, given, n);
     int any = gather(&train, d->data, d->split, d->order, d->samples, 0);
     int other = d->split == DL_TRAIN && gather(&test, d->data, DL_TEST, NULL, dl_dataset_len(d->data, DL_TEST), 0);
     place(e, &train, d->file, d->made, d->used, given, n);
@@ -662,6 +663,7 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     find_written(e, r, all, n);
     dlsh_compare_traced(e, all, n);
     dlsh_compare_rows(e, file, all, n);
+    for (int i = 0; i < nlines; i++) dlsh_find_chosen_columns(e, file, dlsh_statement_at(file, lines[i]), all, n);
     for (int i = 0; i < n; i++)
         if (all[i].name_line && dlsh_is_before_loop(file, all[i].name_line, r->line))
             dlsh_find_constant_target(e, file, &all[i]);

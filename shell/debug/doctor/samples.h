@@ -106,6 +106,9 @@ void dlsh_find_target_column(dlsh_examination *e, const dlsh_samples *s);
 void dlsh_find_leaked(dlsh_examination *e, const char *file, const dlsh_traced *all, int n, const dlsh_samples *s);
 /* Figures of groups of targets in inputs, over rows that are not for training, too (data/encoded.c). */
 void dlsh_find_encoded(dlsh_examination *e, const char *file, const dlsh_traced *all, int n, const dlsh_samples *s);
+/* Columns that what is used has, chosen by all rows of the targets (data/chosen_columns.c). */
+void dlsh_find_chosen_columns(dlsh_examination *e, const char *file, const dlsh_node *use, const dlsh_traced *all,
+                              int n);
 /* Where the target of a loss was given its value, within the function that made it, too (check_batches.c). */
 int dlsh_line_of_target(const dl_journal_node *loss);
 /* Has the loss fallen to that share, whatever the data are like? (check_data.c) */

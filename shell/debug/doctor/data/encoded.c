@@ -78,6 +78,7 @@ void dlsh_find_encoded(dlsh_examination *e, const char *file, const dlsh_traced 
     const dlsh_node *y = target ? dlsh_part_of_data(e, s, DLSH_ROLE_TARGET) : NULL;
     const dlsh_node *x = y ? dlsh_part_of_data(e, s, DLSH_ROLE_INPUT) : NULL;
     encoding c = {e, target ? target->base : NULL, NULL};
+    if (dlsh_was_found(e, e->check, "columns are chosen")) return;
     const dlsh_node *by = x && x != y ? dlsh_origin(file, x, is_of_groups, &c) : NULL;
     if (!by || (!dlsh_origin(file, y, is_picked, NULL) && !dlsh_leaves_rows_out(e, s))) return;
     dlsh_found(
