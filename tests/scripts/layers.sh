@@ -41,5 +41,13 @@ g(x);
 layers g
 END
 dlsh -n --db none graph.dlsh | head -1
+# a state has its samples in another dimension than the input
+cat >state.dlsh <<'END'
+net s { r: gru 6 batch_first; forward(x, h) { return r(x, h) } }
+s(zeros(1, 5, 2), zeros(1, 1, 6));
+s(zeros(16, 5, 2), zeros(1, 16, 6));
+layers s
+END
+dlsh -n --db none state.dlsh | head -1
 dlsh -n --db none -c 'layers'
 dlsh -n --db none -c 'net m { linear 2 }; layers m' || true

@@ -121,10 +121,15 @@ static dl_tensor *first_rows(dl_tensor *t, long n) {
     return dl_ndim(t) && dl_shape(t)[0] > n ? dl_narrow(t, 0, 0, n) : dl_ref(t);
 }
 
-static dl_tensor *random_input(const dl_net_input *in, long samples) {
+/* samples 0: as many as the net was built with. A state has them in another dimension than the first input: the second
+ * one that fits, where `second` is set. */
+static dl_tensor *random_input(const dl_net_input *in, const dl_net_input *first, int second, long samples) {
     long shape[8];
+    int at = -1;
     memcpy(shape, in->shape, sizeof shape);
-    if (in->ndim) shape[0] = samples;
+    for (int d = 0; d < in->ndim && first->ndim > 0 && (at < 0 || second); d++)
+        if (in->shape[d] == first->shape[0]) second -= at >= 0, at = d;
+    if (in->ndim && samples) shape[at < 0 ? 0 : at] = samples;
     if (!dl_dtype_is_float(in->dtype)) return dl_tensor_zeros(in->ndim, shape, in->dtype, 0);
     return dl_randn(shape, in->ndim, in->dtype, 0);
 }
@@ -190,6 +195,15 @@ static dl_status take_rows(dlsh_probe *p, dl_tensor *all, long samples) {
     return DL_OK;
 }
 
+static dl_status random_inputs(dlsh_probe *p, const dl_net_input *in, int second, long samples) {
+    for (int i = 0; i < p->nin; i++) {
+        dl_unref(p->in[i]);
+        p->in[i] = in[i].ndim >= 0 ? random_input(&in[i], &in[0], second && i, samples) : NULL;
+        if (in[i].ndim >= 0 && !p->in[i]) return dl_failed();
+    }
+    return to_device(p->in, p->nin, dlsh_net_device(p->net));
+}
+
 static dl_status find_input(const dlsh_holders *all, dlsh_probe *p, dl_module *m, long samples) {
     dl_net_input in[DL_NET_INPUTS];
     dl_journal_row r = {0};
@@ -209,9 +223,12 @@ static dl_status find_input(const dlsh_holders *all, dlsh_probe *p, dl_module *m
     if (p->nin == 1 && seen && find_sequences(all, p, &in[0], &r, samples)) return DL_OK;
     dl_error_clear();
     p->from = "random numbers";
-    for (int i = 0; i < p->nin; i++)
-        if (in[i].ndim >= 0 && !(p->in[i] = random_input(&in[i], samples < 8 ? samples : 8))) return dl_failed();
-    return to_device(p->in, p->nin, dlsh_net_device(m));
+    for (int second = 0; second < 2; second++) {
+        DLSH_TRY(random_inputs(p, in, second, samples < 8 ? samples : 8));
+        if (p->nin == 1 || dlsh_probe_forward(p) == DL_OK) return DL_OK;
+        dl_error_clear();
+    }
+    return random_inputs(p, in, 0, 0);
 }
 
 dl_status dlsh_probe_net(const dlsh_holders *all, dlsh_probe *p, dl_module *m, long samples) {
