@@ -292,12 +292,20 @@ static int is_scaled_on_the_way(const dlsh_examination *e, double rms) {
     return any;
 }
 
+/* s + 1e-8, s.clamp(min=1e-6), max(s, 1e-6): s. */
+static const dlsh_node *without_floor(const dlsh_node *n) {
+    if (n && n->kind == DLSH_N_BINARY && n->op == DLSH_OP_ADD && n->kids[1]->kind == DLSH_N_FLOAT) return n->kids[0];
+    if (!dlsh_is_call_of(n, "clamp|clamp_min|maximum")) return n;
+    return n->kids[0]->kind == DLSH_N_FIELD ? n->kids[0]->kids[0] : n->nkids > 1 ? n->kids[1] : n;
+}
+
 /* x / s, where s is nearly 0 for one column, as the deviation of one that is constant in a part of the rows. */
 static int find_tiny_divisor(dlsh_examination *e, const dlsh_samples *s) {
     double low = INFINITY, sum = 0;
     long which = 0;
     const dlsh_node *made = s->file ? dlsh_definition_of(s->file, s->name, INT_MAX, NULL) : NULL;
-    const dlsh_node *by = made && made->kind == DLSH_N_BINARY && made->op == DLSH_OP_DIV ? made->kids[1] : NULL;
+    const dlsh_node *by =
+        made && made->kind == DLSH_N_BINARY && made->op == DLSH_OP_DIV ? without_floor(made->kids[1]) : NULL;
     const dlsh_value *v = by ? dlsh_value_of(e, s->file, by) : NULL;
     dl_tensor *t = v && v->type == DLSH_TENSOR ? v->as.tensor : NULL;
     const long n = t ? dl_numel(t) : 0;
@@ -313,9 +321,9 @@ static int find_tiny_divisor(dlsh_examination *e, const dlsh_samples *s) {
     const dlsh_node *set = dlsh_defined(s->file, by);
     dlsh_found(e, s->file, set ? set->span.line : made->span.line,
                "leave the column out, or divide by 1 where the deviation is 0",
-               "column %ld of %s is divided by %.3g, which is nearly 0: it is constant where that was taken\n"
-               "its values go up to %.4g; the other columns are divided by about %.3g",
-               which, s->name, low, most, sum / (double)n);
+               "column %ld of %s is divided by nearly 0: it is constant in the rows that the deviation was taken of\n"
+               "that is %.3g, of the other columns about %.3g; divided by it, values go up to %.4g",
+               which, s->name, low, sum / (double)n, most);
     return 1;
 }
 

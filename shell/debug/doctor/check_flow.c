@@ -52,6 +52,11 @@ static int is_times_zero(const dl_journal_node *n) {
 
 static void look_at_stop(dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n) {
     char what[300];
+    int summed;
+    if (dlsh_weighs_across(dlsh_pass_of(r, 1), n, &summed) > 0) {
+        dlsh_find_weights_of_sum(e, dlsh_pass_of(r, 1), n, 0);
+        return;
+    }
     for (size_t i = 0; i < DLSH_COUNT(stops); i++) {
         if (!dlsh_op_is(n, stops[i].ops) || is_of_own_function(e, n) ||
             dlsh_was_found(e, "what the loss is given", "of size 1") || is_times_zero(n) ||

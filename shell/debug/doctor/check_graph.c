@@ -178,20 +178,24 @@ static long samples_of_loss(dlsh_pass p) {
     return 0;
 }
 
-/* Weights of a sum that do not add up to 1: the softmax runs over another dimension than the product behind it. */
-static void look_at_weights_of_sum(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
+int dlsh_weighs_across(dlsh_pass p, const dl_journal_node *n, int *summed) {
     const char *at = dlsh_op_is(n, "softmax") && n->out.ndim > 2 ? strstr(n->attrs, "dim=") : NULL;
     const dl_journal_node *user = at ? dlsh_pass_user(p, n) : NULL;
-    if (!dlsh_op_is(user, "matmul|bmm")) return;
-    const int nd = n->out.ndim, first = user->in[0].from == n->seq;
-    int d = (int)strtol(at + strlen("dim="), NULL, 10);
-    d = d < 0 ? d + nd : d;
-    const int summed = first ? nd - 1 : nd - 2;
-    if (d != summed)
-        dlsh_found(e, n->file, n->line, first ? "dim=-1" : "dim=-2",
-                   "softmax runs over dimension %d, but the product behind it sums over dimension %d\n"
-                   "weights of a mean add up to 1 over what is summed, as the keys of an attention; these do over %s",
-                   d, summed, d == 0 ? "the samples" : "its queries");
+    if (!dlsh_op_is(user, "matmul|bmm")) return -1;
+    const int nd = n->out.ndim, d = (int)strtol(at + strlen("dim="), NULL, 10), along = d < 0 ? d + nd : d;
+    *summed = user->in[0].from == n->seq ? nd - 1 : nd - 2;
+    return along == *summed ? -1 : along;
+}
+
+void dlsh_find_weights_of_sum(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n, int of_samples) {
+    int summed = 0;
+    const int d = dlsh_weighs_across(p, n, &summed);
+    if (d < 0 || (d == 0) != of_samples) return;
+    dlsh_found(e, n->file, n->line, summed == n->out.ndim - 1 ? "dim=-1" : "dim=-2",
+               "softmax runs over dimension %d, but the product behind it sums over dimension %d\n"
+               "weights of a mean add up to 1 over what is summed, as the keys of an attention; these do over %s%s",
+               d, summed, d == 0 ? "the samples" : "its queries",
+               n->out.shape[d] == 1 ? ", of which there is one: all weights are 1, and no gradient gets through" : "");
 }
 
 /* Weights of each sample for each other one, by a softmax of [n, n] that is multiplied with the n samples. */
@@ -510,8 +514,8 @@ static void judge_evaluation(dlsh_examination *e, const dlsh_trial *a, const dls
         if (!strstr(c->op, "dropout") || strstr(c->attrs, "training=false")) continue;
         dlsh_found(e, dlsh_call_file(c), dlsh_call_line(c),
                    "a layer `dropout`, which eval() switches off, in place of the op",
-                   "%s drops units in evaluation mode, too\n"
-                   "a pass in evaluation mode ran it: the op does not know the mode of the net",
+                   "%s drops units in evaluation mode, too: it does not know the mode of the net\n"
+                   "a pass in evaluation mode ran it",
                    call_layer(c, what, sizeof what));
     }
 }
@@ -543,7 +547,7 @@ dl_status dlsh_check_mixing(dlsh_examination *e) {
         for (long k = p.n - 1; k >= 0; k--)
             look_at_samples(e, p, &p.at[k]), look_at_channels(e, r, p, &p.at[k]), look_at_times(e, p, &p.at[k]),
                 look_at_total(e, p, &p.at[k]), look_at_rows(e, p, &p.at[k]), look_at_attention(e, p, &p.at[k]),
-                look_at_weights_of_sum(e, p, &p.at[k]);
+                dlsh_find_weights_of_sum(e, p, &p.at[k], 1);
     }
     if (e->probe.whole && !e->bad) {
         dlsh_unchecked(e, "the net runs on all its %ld rows, not on some of them, as on the nodes of a graph",

@@ -6,6 +6,7 @@
 #include "commands/data/data.h"
 #include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
+#include "debug/doctor/passes/passes.h"
 #include "debug/doctor/syntax.h"
 #include "debug/doctor/text/reads.h"
 #include "debug/doctor/trace.h"
@@ -319,6 +320,8 @@ dl_status dlsh_check_habits(dlsh_examination *e) {
         const dlsh_pass p = dlsh_pass_of(r, 1);
         look_at_quantities(e, p);
         for (long k = 0; k < p.n; k++) look_at_rows(e, p, &p.at[k]);
+        for (long k = 0; k < p.n && !dlsh_was_found(e, "gradients get through", "the product behind it"); k++)
+            dlsh_find_weights_of_sum(e, p, &p.at[k], 0);
     }
     return DL_OK;
 }

@@ -308,6 +308,8 @@ static int dim_of(const dl_journal_node *n) {
 static void look_at_single(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
     const dl_journal_value *x = &n->in[0];
     const int d = dim_of(n);
+    int summed;
+    if (dlsh_weighs_across(p, n, &summed) > 0) return; /* told as what it means (check_habits.c) */
     if (!dlsh_op_is(n, "softmax|log_softmax|cross_entropy") || !x->there || d >= x->ndim || x->shape[d] != 1) return;
     const dl_journal_node *by = dlsh_pass_source(p, n, 0);
     dlsh_finding *f = dlsh_find_at(e, dlsh_node_file(n), dlsh_node_line(n),
@@ -610,6 +612,14 @@ static int falls_to_limit(const dl_journal_row *r, const dl_journal_node *by) {
     return fallen > 5 && isfinite(dlsh_bounds_of(p, p.at).low) && isinf(dlsh_bounds_unclamped(p, p.at).low);
 }
 
+/* Is a node, or what it is computed from, one of the ops? */
+static int is_made_by(dlsh_pass p, const dl_journal_node *n, const char *ops) {
+    DLSH_FREED char *way = n ? dlsh_sources_of(p, n, NULL) : NULL;
+    for (long k = 0; way && k < p.n; k++)
+        if (way[k] && dlsh_op_is(&p.at[k], ops)) return 1;
+    return 0;
+}
+
 static void look_at_bottom(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
     const dl_journal_node *by = bottomless(p, p.at, 1, 0),
                           *at = by && (dlsh_exp_falls_alone(p, by) || !dlsh_is_turned_whole(p)) ? by : p.at;
@@ -617,10 +627,12 @@ static void look_at_bottom(dlsh_examination *e, const dl_journal_row *r, dlsh_pa
     if (!falls_for_ever(r, by) && !falls_to_limit(r, by) && !(taken && falls_for_some(r, p, by))) return;
     if (!by && dlsh_has_rivals(e)) return; /* a critic has no floor */
     if (!by && dlsh_find_labels_beyond(e, r, p, 1)) return;
+    const int divergence = taken && is_made_by(p, dlsh_pass_node(p, by->in[1].from), "exp|log|divergence");
     dlsh_finding *f =
         dlsh_find_at(e, at->file, at->line,
-                     taken ? "clamp(margin - distance, min=0), clamp(near - far + margin, min=0), if it is a margin: "
-                             "beyond it nothing is to be gained; else turn the sign"
+                     divergence ? "turn the sign: a divergence, as that of a code from its prior, is added"
+                     : taken ? "clamp(margin - distance, min=0), clamp(near - far + margin, min=0), if it is a margin: "
+                               "beyond it nothing is to be gained; else turn the sign"
                      : at != by ? "turn the sign: of the logarithm of a likelihood minus the mean is the loss"
                      : by       ? "turn the sign of this part: what is to be small is added, not taken away; of the "
                                   "logarithm of a likelihood turn all: loss = -log_p.mean()"
@@ -665,7 +677,7 @@ static void tell_sign(dlsh_examination *e) {
                        open->line, dlsh_first_loss(open), open->last, open->low < 0 ? " and has been below 0" : "");
     else if (known)
         dlsh_passed(e, "by its ops the loss (line %d) %s; it went from %.4g to %.4g%s", known->line,
-                    dlsh_sign_of(p, p.at) > 0 ? "is never below 0 and has a floor" : "has a floor",
+                    dlsh_sign_of(p, p.at) > 0 && known->low >= 0 ? "is never below 0 and has a floor" : "has a floor",
                     dlsh_first_loss(known), known->last,
                     known->last > dlsh_first_loss(known) ? ", which its sign does not explain" : "");
 }

@@ -376,9 +376,8 @@ static void find_plain_dropout(dlsh_examination *e) {
                        strstr(t.n->kids[0]->text, "attention")
                            ? "a share that the mode decides: dropout_p=(self.training ? 0.1 : 0.0)"
                            : "a layer `dropout`, which eval() switches off, or training=m.training",
-                       "%s drops units in evaluation, too: it is called without the mode of the net\n"
-                       "the function does not know the mode of a net; nets are run without gradients, too, as for an "
-                       "evaluation",
+                       "%s drops units in evaluation mode, too: it does not know the mode of the net\n"
+                       "it is called without training=; nets are run without gradients, too, as for an evaluation",
                        t.n->kids[0]->text);
 }
 

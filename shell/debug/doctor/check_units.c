@@ -127,8 +127,8 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
         dlsh_evidence(f, "its %ld units %s the same weights, which this line set", v->shape[unit],
                       constant ? "began with" : "have");
     else if (w)
-        dlsh_evidence(f, "its %ld units %s the same weights; made at line %d, written last at line %d", v->shape[unit],
-                      constant ? "began with" : "have", maker.line, writer.line);
+        dlsh_evidence(f, "its %ld units %s the same weights, which line %d made", v->shape[unit],
+                      constant ? "began with" : "have", maker.line);
     else
         dlsh_evidence(f, "its %ld units began with the same weights, all of them %.3g", v->shape[unit], v->mean);
 }
@@ -378,8 +378,8 @@ static int is_penalty(dlsh_pass p, const dl_journal_node *n) {
 static int is_explained(const dlsh_examination *e) {
     static const struct {
         const char *check, *word;
-    } why[] = {{"the data", "not scaled"},
-               {"the data", "scaled to"},
+    } why[] = {{"the data", "scale"}, /* not scaled, scaled to, differ in scale */
+               {"the data", "nearly 0"},
                {"training and evaluation mode", "is trained in evaluation mode: batchnorm"},
                {"dead and saturated units", "the root of their length"}};
     for (size_t i = 0; i < DLSH_COUNT(why); i++)

@@ -74,6 +74,9 @@ static int is_told(dlsh_examination *e, const char *file, int line, const char *
         if (f->check != e->check || f->line == line || strcmp(f->file, file) != 0 || strlen(f->cause) != n ||
             strncmp(f->cause, cause, n) != 0)
             continue;
+        char last[32];
+        const int k = snprintf(last, sizeof last, " line %d", line);
+        if (used > (size_t)k && !strcmp(f->evidence + used - k, last)) return 1;
         snprintf(f->evidence + used, sizeof f->evidence - used,
                  strstr(f->evidence, "; the same in line ") ? ", line %d" : "; the same in line %d", line);
         return 1;

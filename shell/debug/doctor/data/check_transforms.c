@@ -180,7 +180,7 @@ static void look_at_option(dlsh_examination *e, dl_dataset *d, const char *trans
         dlsh_evidence(f, "pictures of %s (%s) have a left and a right: %s", dl_dataset_name(d), by,
                       turned_digits(turn));
     else
-        dlsh_evidence(f, "%.0f%% of the samples of class %d then lie as near to class %d as to their own before",
+        dlsh_evidence(f, "tried on samples: it brings %.0f%% of those of class %d to where samples of class %d are",
                       100 * share, from, to);
 }
 

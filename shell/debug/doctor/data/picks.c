@@ -190,8 +190,9 @@ static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_
     if (!*pick_at(y, n) && *more && !x->random)
         f->remedy = dlsh_kept(e, "the same rows of %s: %s[%.*s]", y->base, y->base, (int)strcspn(more, "#;"), more);
     if (as_is) f->remedy = dlsh_kept(e, "one order for both: the same rows of %s in line %d", y->base, as_is);
-    dlsh_evidence(f, "the rows of %s are taken %s%s, those of %s %s%s", x->base, shown_pick(x, n, of_x, sizeof of_x),
-                  at_x, y->base, shown_pick(y, n, of_y, sizeof of_y), at_y);
+    const char *by_x = shown_pick(x, n, of_x, sizeof of_x), *by_y = shown_pick(y, n, of_y, sizeof of_y);
+    dlsh_evidence(f, "the rows of %s are taken %s%s, those of %s %s%s%s", x->base, by_x, at_x, y->base, by_y, at_y,
+                  x->random && !strcmp(by_x, by_y) ? ": two draws, which give two orders" : "");
 }
 
 /* Is there a target whose rows were picked as those of the input? */

@@ -7,6 +7,7 @@
 #include "debug/doctor/checks.h"
 #include "debug/doctor/passes/passes.h"
 #include "debug/doctor/samples.h"
+#include "debug/doctor/texts.h"
 #include "debug/doctor/syntax.h"
 #include "debug/doctor/text/reads.h"
 
@@ -155,20 +156,38 @@ static int has_other_terms(dlsh_pass p) {
     return 0;
 }
 
+/* What to detach of similarity(p, z): the side that goes through fewer ops, as there is no predictor in it. */
+static const char *remedy_of_same_net(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n,
+                                      const dlsh_node *call) {
+    const dlsh_unit *u = call ? dlsh_text_of(n->file) : NULL;
+    long ops[2] = {0};
+    for (int k = 0; k < 2; k++) {
+        DLSH_FREED char *way = dlsh_sources_of(p, dlsh_pass_node(p, n->in[k].from), NULL);
+        for (long i = 0; way && i < p.n; i++) ops[k] += way[i];
+    }
+    const dlsh_node *a = u && call->nkids > 2 ? call->kids[1] : NULL, *b = a ? call->kids[2] : NULL;
+    const int first = ops[0] < ops[1];
+    if (!a || a->kind != DLSH_N_NAME || b->kind != DLSH_N_NAME)
+        return "detach() one of the two, that without the predictor where there is one";
+    return dlsh_kept(e, "detach() one of the two, that without the predictor where there is one: %s(%s%s, %s%s)",
+                     call->kids[0]->text, a->text, first ? ".detach()" : "", b->text, first ? "" : ".detach()");
+}
+
 static void tell_same_net(dlsh_examination *e, const dl_journal_row *r, const dl_journal_node *n,
                           const dl_journal_node *best) {
     const int bootstraps = best != NULL;
+    const dlsh_node *call = dlsh_call_on_line(n->file, n->line, "similarity|distance|loss");
     dlsh_finding *f = dlsh_find_at(e, n->file, best ? best->line : n->line,
                                    bootstraps ? "no_grad { ... } around the target, or detach() it"
-                                              : "detach() one of the two: agree(predictor(za), zb.detach())");
+                                              : remedy_of_same_net(e, dlsh_pass_of(r, 1), n, call));
     if (bootstraps)
         dlsh_cause(f, "the target is made by the net itself and gets gradients: the net moves its targets to its "
                       "results, too");
     else
         dlsh_cause(f, "both sides of the comparison get gradients: the net makes all results alike, whatever goes in");
     dlsh_evidence(f, "both operands of %s lead back to the same weights%s; the loss (line %d) went from %.4g to %.4g",
-                  n->op, bootstraps ? "" : ", and nothing in the loss keeps samples apart", dlsh_line_of_part(e, r, n),
-                  r->first, r->last);
+                  call ? call->kids[0]->text : n->op, bootstraps ? "" : ", and nothing in the loss keeps samples apart",
+                  dlsh_line_of_part(e, r, n), r->first, r->last);
 }
 
 /* A distance of two results, or their similarity: mul, then a sum over a dimension. */
