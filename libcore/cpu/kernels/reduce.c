@@ -21,10 +21,10 @@ enum {
     GROUP = 65536,
     ENOUGH_TILES = 64,
     ROWS = 64,          /* single results that are stored together */
+    SHORT = 32,         /* elements */
     LINE = 64,          /* bytes */
     COPIED_FROM = 4096, /* elements */
-    HALF_ROW = 4096,    /* elements of 16 bits of a row, and of some rows, that are converted at once */
-    HALF_PIECE = 16384,
+    EXTREMES = 4096,    /* elements of a piece whose extremes are sought */
     LEVELS = 20
 };
 
@@ -41,7 +41,7 @@ typedef struct plan {
     bool cols, few;       /* few: a handful of terms, each taken from many results at once */
     long width, tiles_in; /* of a tile; tiles along kept[0] */
     long terms, esize;
-    dl_dtype half; /* the 16-bit type that is converted; DL_F32: none */
+    dl_dtype half; /* of short rows of 16 bits, which are converted many at once; DL_F32: none */
     long tiles, chunk, per_row, pieces, group, groups;
     dl_stop *stop;
 } plan;
@@ -96,7 +96,7 @@ static void measure(plan *p) {
     p->tiles_in = (n + p->width - 1) / p->width;
     p->tiles = p->tiles_in;
     for (int d = 1; d < p->nkept; d++) p->tiles *= p->kept[d].n;
-    p->chunk = p->half == DL_F32 ? p->cols ? COLS_PIECE : ROW_PIECE : p->cols ? HALF_PIECE / p->width : HALF_ROW;
+    p->chunk = p->cols ? COLS_PIECE : ROW_PIECE;
     p->per_row = (p->red[0].n + p->chunk - 1) / p->chunk;
     p->pieces = p->per_row;
     for (int d = 1; d < p->nred; d++) p->pieces *= p->red[d].n;
@@ -164,40 +164,6 @@ static tile tile_at(const plan *p, long t) {
     return r;
 }
 
-/* n elements of 16 bits, `step` bytes apart, in f32. */
-static void widen_row(const plan *p, long n, const char *x, long step, float *to) {
-    uint16_t few[ROWS];
-    if (step == sizeof *few) {
-        dl_cpu_half_to_f32(n, x, p->half, to);
-        return;
-    }
-    for (long i = 0; i < n; i += ROWS) {
-        const long some = n - i < ROWS ? n - i : ROWS;
-        for (long k = 0; k < some; k++) few[k] = *(const uint16_t *)(x + (i + k) * step);
-        dl_cpu_half_to_f32(some, few, p->half, to + i);
-    }
-}
-
-/* Rows of n elements; `row` and `step`: bytes between rows, and between elements. */
-static void widen_rows(const plan *p, long rows, long row, long n, const char *x, long step, float *to) {
-    const bool one = step == sizeof(uint16_t) && row == n * step;
-    if (one)
-        widen_row(p, rows * n, x, step, to);
-    else
-        for (long i = 0; i < rows; i++) widen_row(p, n, x + i * row, step, to + i * n);
-}
-
-static void run_half_piece(const plan *p, const tile *t, long n, const char *x, const char *m, void *acc) {
-    _Alignas(64) float wide[HALF_PIECE];
-    if (p->cols) {
-        widen_rows(p, n, p->red[0].x, t->width, x, p->kept[0].x, wide);
-        p->r->cols(n, t->width, (char *)wide, t->width * (long)sizeof *wide, m, p->kept[0].out, acc);
-    } else {
-        widen_row(p, n, x, p->red[0].x, wide);
-        p->r->row(n, (char *)wide, sizeof *wide, m, acc);
-    }
-}
-
 static void run_piece(const plan *p, const tile *t, long piece, void *acc) {
     long lo = piece % p->per_row * p->chunk, rest = piece / p->per_row, n = p->red[0].n - lo;
     const char *x = t->x + lo * p->red[0].x, *m = p->m ? p->m + t->out * p->r->result : NULL;
@@ -206,9 +172,7 @@ static void run_piece(const plan *p, const tile *t, long piece, void *acc) {
         rest /= p->red[d].n;
     }
     if (n > p->chunk) n = p->chunk;
-    if (p->half != DL_F32)
-        run_half_piece(p, t, n, x, m, acc);
-    else if (p->cols)
+    if (p->cols)
         p->r->cols(n, t->width, x, p->red[0].x, m, p->kept[0].out, acc);
     else
         p->r->row(n, x, p->red[0].x, m, acc);
@@ -240,13 +204,14 @@ static void store(const plan *p, const tile *t, const void *acc) {
         for (long i = 0; i < n; i++) ((T *)out)[i] = *(const T *)(x + i * step);                                       \
     }
 SIDE_BY_SIDE(char)
+SIDE_BY_SIDE(short)
 SIDE_BY_SIDE(int)
 SIDE_BY_SIDE(long)
 
 static void run_few(void *arg, long i) {
     const plan *p = arg;
-    static void (*const lay[9])(long, const char *, long,
-                                void *) = {[1] = side_by_side_char, [4] = side_by_side_int, [8] = side_by_side_long};
+    static void (*const lay[9])(long, const char *, long, void *) = {
+        [1] = side_by_side_char, [2] = side_by_side_short, [4] = side_by_side_int, [8] = side_by_side_long};
     double acc[DL_REDUCE_TILE], more[DL_REDUCE_TILE], line[DL_REDUCE_TILE];
     tile t = tile_at(p, i);
     const char *m = p->m ? p->m + t.out * p->r->result : NULL;
@@ -276,16 +241,16 @@ static void run_band(void *arg, long i) {
     const char *m = p->m ? p->m + t.out * size : NULL;
     char *out = p->out + t.out * size;
     const bool direct = p->r->size == size && step == size;
-    const long length = p->red[0].n, most = p->half != DL_F32 && HALF_ROW / length < ROWS ? HALF_ROW / length : ROWS;
+    const long length = p->red[0].n;
+    long row = p->kept[0].x, next = p->red[0].x;
     double acc[ROWS];
-    _Alignas(64) float wide[HALF_ROW];
+    float wide[ROWS * SHORT];
     for (long k = lo, some; k < hi; k += some) {
         char *to = out + k * step, *at = direct ? to : (char *)acc;
         const char *x = t.x + k * p->kept[0].x;
-        long row = p->kept[0].x, next = p->red[0].x;
-        some = hi - k < most ? hi - k : most;
+        some = hi - k < ROWS ? hi - k : ROWS;
         if (p->half != DL_F32) {
-            widen_rows(p, some, row, length, x, next, wide);
+            dl_cpu_half_to_f32(some * length, x, p->half, wide);
             x = (char *)wide, next = sizeof *wide, row = length * next;
         }
         for (long i = 0; i < some; i++)
@@ -337,19 +302,18 @@ static long terms(const dl_tensor *x, unsigned mask) {
     return n;
 }
 
-/* A contiguous copy, of 16 bits in f32. */
-static dl_tensor *dense_copy(const dl_tensor *x, dl_dtype t) {
-    dl_tensor *dense = dl_tensor_empty(x->ndim, x->shape, t, 0);
+static dl_tensor *dense_copy(const dl_tensor *x) {
+    dl_tensor *dense = dl_tensor_empty(x->ndim, x->shape, x->dtype, 0);
     if (dense) dl_cpu_copy(dense, x);
     return dense;
 }
 
 dl_status dl_cpu_reduce(dl_reduce_id id, const dl_tensor *x, unsigned mask, const void *m, void *out) {
     plan p = {.x = dl_ptr(x), .m = m, .out = out, .esize = (long)dl_esize(x), .half = DL_F32};
-    if (DL_BIT(x->dtype) & DL_HALVES) p.half = x->dtype;
-    const dl_dtype t = p.half == DL_F32 ? x->dtype : DL_F32;
+    const bool half = DL_BIT(x->dtype) & DL_HALVES;
+    const dl_dtype t = half ? DL_F32 : x->dtype;
     if (id == DL_R_SUM && t == DL_F32 && terms(x, mask) <= DL_REDUCE_FEW) id = DL_R_SUM_FEW;
-    p.r = &DL_SIMD_PICK(dl_reducer_table)[id][t];
+    p.r = &DL_SIMD_PICK(dl_reducer_table)[id][x->dtype];
     if (!x->numel) {
         long n = 1;
         for (int d = 0; d < x->ndim; d++) n *= mask >> d & 1 ? 1 : x->shape[d];
@@ -358,15 +322,19 @@ dl_status dl_cpu_reduce(dl_reduce_id id, const dl_tensor *x, unsigned mask, cons
     }
     split(&p, x, mask);
     measure(&p);
-    if (interleaved(&p, x) || (p.few && p.half != DL_F32)) {
-        DL_OWNED dl_tensor *dense = dense_copy(x, t);
+    if (interleaved(&p, x)) {
+        DL_OWNED dl_tensor *dense = dense_copy(x);
         return dense ? dl_cpu_reduce(id, dense, mask, m, out) : dl_failed();
     }
     int threads = dl_cpu_threads(x->numel);
     dl_stop stop = dl_stop_begin();
     p.stop = &stop;
     if (p.few) return dl_cpu_for(p.tiles, threads, run_few, &p), dl_stop_end(&stop), DL_OK;
-    if (!p.cols && p.pieces == 1) return run_rows(&p, threads), DL_OK;
+    if (!p.cols && p.pieces == 1) {
+        if (half && p.red[0].n < SHORT && p.red[0].x == p.esize && p.kept[0].x == p.red[0].n * p.esize)
+            p.half = x->dtype, p.r = &DL_SIMD_PICK(dl_reducer_table)[id][t];
+        return run_rows(&p, threads), DL_OK;
+    }
     size_t bytes = p.groups > 1 ? (size_t)(p.tiles * p.groups * p.width) * sizeof(double) : 0;
     char *part = bytes ? dl_host_alloc(bytes) : NULL;
     if (bytes && !part) return dl_failed();
@@ -413,7 +381,7 @@ typedef struct extremes {
 
 static void extremes_of_piece(void *arg, long i) {
     const extremes *e = arg;
-    const long from = i * HALF_ROW, n = e->n - from < HALF_ROW ? e->n - from : HALF_ROW;
+    const long from = i * EXTREMES, n = e->n - from < EXTREMES ? e->n - from : EXTREMES;
     const char *x = e->x + from * e->esize;
     char *to[2] = {e->part + i * e->size, e->part + (e->pieces + i) * e->size};
     unsigned short half[2];
@@ -431,7 +399,7 @@ static dl_status all_extremes(const dl_call *c) {
     const bool half = DL_BIT(x->dtype) & DL_HALVES;
     const dl_dtype t = half ? DL_F32 : x->dtype;
     extremes e = {.x = dl_ptr(x), .half = half ? x->dtype : DL_F32, .n = x->numel, .size = dl_dtype_size(t)};
-    e.esize = (long)dl_esize(x), e.pieces = (e.n + HALF_ROW - 1) / HALF_ROW;
+    e.esize = (long)dl_esize(x), e.pieces = (e.n + EXTREMES - 1) / EXTREMES;
     for (int k = 0; k < 2; k++) e.r[k] = &DL_SIMD_PICK(dl_reducer_table)[k ? DL_R_MAX : DL_R_MIN][t];
     const size_t bytes = (size_t)(2 * e.pieces * e.size);
     if (!(e.part = dl_host_alloc(bytes))) return dl_failed();

@@ -1,6 +1,7 @@
 /* Reductions: the primitives of reduce_simd.c, one set a function and dtype, and the driver that lays them over a
- * strided tensor. Sums of f32 go through f64 from four elements on, so that many terms that cancel leave what they
- * should; the order of additions depends on shapes and strides alone, never on the number of threads. */
+ * strided tensor. Floats of 16 bits are read as they are and reduced in f32. Sums of f32 go through f64 from four
+ * elements on, so that many terms that cancel leave what they should; the order of additions depends on shapes and
+ * strides alone, never on the number of threads. */
 #pragma once
 
 #include "cpu/runtime/iter.h"

@@ -1,6 +1,6 @@
 /* Conversion of 16-bit floats from and to f32, over contiguous memory, and sums of their products. */
 #include "cpu/runtime/half.h"
-#include "core/dtype.h"
+#include "cpu/runtime/half_read.h"
 #include "cpu/runtime/vec.h"
 
 #include <stdbool.h>
@@ -33,20 +33,13 @@ void DL_SIMD_NAME(dl_f16_down)(long n, const float *src, unsigned short *dst) {
     for (; i < n; i++) dst[i] = dl_f32_to_f16(src[i]);
 }
 
-static inline float bf16_to_f32(unsigned short x) {
-    const unsigned u = (unsigned)x << 16;
-    float f;
-    memcpy(&f, &u, sizeof f);
-    return f;
-}
-
 void DL_SIMD_NAME(dl_bf16_up)(long n, const unsigned short *src, float *dst) {
     long i = 0;
     for (; i + LINE <= n; i += LINE) {
         __builtin_prefetch(src + i + AHEAD);
-        for (long k = i; k < i + LINE; k++) dst[k] = bf16_to_f32(src[k]);
+        for (long k = i; k < i + LINE; k++) dst[k] = dl_read_one_bf16(src[k]);
     }
-    for (; i < n; i++) dst[i] = bf16_to_f32(src[i]);
+    for (; i < n; i++) dst[i] = dl_read_one_bf16(src[i]);
 }
 
 #if defined(__AVX2__) && !defined(__AVX512F__) /* compilers mask words again that shifts have made short */

@@ -5,6 +5,7 @@
 #ifndef DTYPE
 #include "cpu/kernels/pointwise/pointwise.h"
 #include "cpu/kernels/pointwise/powers.h"
+#include "cpu/runtime/half_read.h"
 #include "cpu/runtime/loop_types.h"
 #include "cpu/runtime/vec.h"
 #include "ops/each.h"
@@ -76,20 +77,15 @@ INLINE void store_bf16(const float *x, unsigned short *to) {
     memcpy(to, &w, sizeof w);
 }
 
+#ifdef __F16C__
+INLINE void load_f16(const unsigned short *x, float *to) { dl_read_f16(GROUP, x, to); }
+#endif
 #ifdef __AVX512F__
-INLINE void load_f16(const unsigned short *x, float *to) {
-    for (int k = 0; k < GROUP; k += HALF_GROUP)
-        _mm512_storeu_ps(to + k, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(x + k))));
-}
 INLINE void store_f16(const float *x, unsigned short *to) {
     for (int k = 0; k < GROUP; k += HALF_GROUP)
         _mm256_storeu_si256((__m256i *)(to + k), _mm512_cvtps_ph(_mm512_loadu_ps(x + k), _MM_FROUND_TO_NEAREST_INT));
 }
 #elif defined(__F16C__)
-INLINE void load_f16(const unsigned short *x, float *to) {
-    for (int k = 0; k < GROUP; k += HALF_GROUP)
-        _mm256_storeu_ps(to + k, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(x + k))));
-}
 INLINE void store_f16(const float *x, unsigned short *to) {
     for (int k = 0; k < GROUP; k += HALF_GROUP)
         _mm_storeu_si128((__m128i *)(to + k), _mm256_cvtps_ph(_mm256_loadu_ps(x + k), _MM_FROUND_TO_NEAREST_INT));
