@@ -30,22 +30,27 @@ static int is_mask(const dl_journal_value *v) {
     return both && fabs(v->mean * v->mean + v->std * v->std - v->mean) < 1e-6;
 }
 
-/* Does a mask choose among the losses of places, or among what these are computed of? */
-static int masks_loss(dlsh_pass p, const dl_journal_node *n, const dl_journal_node *loss) {
-    const int picks = dlsh_op_is(n, "index|masked_select"), weighs = dlsh_op_is(n, "mul|where|masked_fill");
-    if (picks && dlsh_is_made_of(p, loss, n)) return loss->out.ndim == 0 || loss->in[0].ndim == 2;
-    return (picks || weighs) && dlsh_is_made_of(p, n, loss);
+enum { NONE = -1 };
+/* The share that a mask keeps of the losses of places, or of what these are computed of; NaN: it is not known; NONE: it
+ * is no mask. */
+static double kept_by(dlsh_pass p, const dl_journal_node *n, const dl_journal_node *loss) {
+    const dl_journal_value *rows = &n->in[1];
+    const int picks = dlsh_op_is(n, "index_select") && !*n->layer && rows->constant && n->in[0].ndim;
+    if (picks && dlsh_is_made_of(p, loss, n)) return dlsh_elements_in(rows) / (double)n->in[0].shape[0];
+    if (!dlsh_op_is(n, "mul|where|masked_fill") || !dlsh_is_made_of(p, n, loss)) return NONE;
+    for (int k = 0; k < n->nin && k < 3; k++)
+        if (is_mask(&n->in[k])) return n->in[k].mean;
+    return dlsh_op_is(n, "where") && n->in[0].constant && n->in[1].constant != n->in[2].constant ? NAN : NONE;
 }
 
 static int finds_left_out(dlsh_pass p, left_out *out) {
     DLSH_EACH_OP (loss, p) {
-        if (!dlsh_op_is(loss, "cross_entropy|nll_picked")) continue;
-        *out = (left_out){loss, dlsh_ignored_label(loss), NAN};
+        const int by_hand = dlsh_op_is(loss, "gather") && !*loss->layer;
+        if (!by_hand && !dlsh_op_is(loss, "cross_entropy|nll_picked")) continue;
+        *out = (left_out){loss, by_hand ? NAN : dlsh_ignored_label(loss), NAN};
         if (isfinite(out->label)) return 1;
         DLSH_EACH_OP (n, p)
-            for (int k = 0; k < n->nin && k < 3; k++)
-                if (is_mask(&n->in[k]) && n->in[k].mean < 0.95 && masks_loss(p, n, loss))
-                    return out->kept = n->in[k].mean, 1;
+            if ((out->kept = kept_by(p, n, loss)) != NONE && !(out->kept > 0.95)) return 1;
     }
     return 0;
 }
@@ -67,11 +72,11 @@ static const dlsh_node *operand_of(const dlsh_node *n, const char *call) {
     return n->kids[0]->kind == DLSH_N_FIELD ? n->kids[0]->kids[0] : n->nkids > 1 ? n->kids[1] : NULL;
 }
 
-/* The comparison a == b that an expression is, or is the sum of; NULL: it is something else. */
+/* The comparison a == b, or a != b, that an expression is, or is the sum of; NULL: it is something else. */
 static const dlsh_node *comparison_of(const char *file, const dlsh_node *n, int *sums) {
     for (int i = 0; n && i < DEEPEST; i++) {
         const dlsh_node *added = operand_of(n, "sum");
-        if (n->kind == DLSH_N_BINARY) return n->op == DLSH_OP_EQ ? n : NULL;
+        if (n->kind == DLSH_N_BINARY) return n->op == DLSH_OP_EQ || n->op == DLSH_OP_NE ? n : NULL;
         if (added && !*sums) *sums = 1;
         n = added ? added : of_same_elements(file, n);
     }
@@ -97,7 +102,11 @@ static dl_tensor *rows_of(const dlsh_examination *e, const char *file, const dls
 
 /* The numbers of an operand that no net computes; owned; NULL: they are not known. */
 static dl_tensor *targets_of(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    dlsh_dealt d = {0};
     for (int i = 0; n && i < DEEPEST; i++) {
+        if (n->kind == DLSH_N_FIELD && !strcmp(n->text, "y") && dlsh_data_named(e, file, n->kids[0], &d) && d.made)
+            n = d.split == DL_TEST ? dlsh_argument_of(d.made, 3, "test_y") : dlsh_argument_of(d.made, 1, "y");
+        if (!n) return NULL;
         const dlsh_node *of = n->kind == DLSH_N_INDEX ? n->kids[0] : n;
         const dlsh_value *v = dlsh_value_of(e, file, of);
         dl_tensor *t = v && v->type == DLSH_TENSOR ? v->as.tensor : NULL;
@@ -132,8 +141,9 @@ static double share_at_ends(const double *y, long rows, long places, double *lab
 static double counted(const dlsh_examination *e, const char *file, const dlsh_node *compared, const left_out *by,
                       double *label, long *n) {
     double share = 0;
+    const int call = compared->kind == DLSH_N_CALL;
     for (int k = 0; k < 2 && !(share > 0); k++) {
-        const dlsh_node *side = compared->kids[k];
+        const dlsh_node *side = compared->kids[k + call];
         DLSH_OWNED dl_tensor *y = dlsh_uses_net(e, file, side) ? NULL : targets_of(e, file, side);
         DLSH_FREED double *v = y ? malloc((size_t)dl_numel(y) * sizeof *v + 1) : NULL;
         if (!v || dl_read_f64(y, v)) {
@@ -145,7 +155,7 @@ static double counted(const dlsh_examination *e, const char *file, const dlsh_no
             *label = by->label, share = share_of(v, *n, by->label);
         } else if (dl_ndim(y) == 2 && dl_shape(y)[0] > 1 && dl_shape(y)[1] > 2) {
             share = share_at_ends(v, dl_shape(y)[0], dl_shape(y)[1], label);
-            if (fabs(share - (1 - by->kept)) > 0.12) share = 0;
+            if (isnan(by->kept) ? share < 0.3 : fabs(share - (1 - by->kept)) > 0.12) share = 0;
         }
     }
     return share > 0.05 && share < 1 ? share : 0;
@@ -182,6 +192,7 @@ static const dlsh_node *share_in(const dlsh_node *n, const char *file, const dls
     int sums = 0;
     const dlsh_node *mean = operand_of(n, "mean"), *by = NULL;
     *divisor = NULL;
+    if (dlsh_is_call_of(n, "accuracy_score|balanced_accuracy_score|f1_score") && n->nkids > 2) return n;
     if (mean) return comparison_of(file, mean, &sums);
     if (n->kind != DLSH_N_BINARY || n->op != DLSH_OP_DIV) return NULL;
     const dlsh_node *up = added_to(file, n->kids[0]), *down = added_to(file, n->kids[1]);
