@@ -352,10 +352,12 @@ static int find_padding(const dl_tensor *x, const dl_tensor *y, padding *out) {
     const long n = dl_shape(x)[0], t = dl_shape(x)[1];
     DLSH_FREED double *a = malloc((size_t)dl_numel(x) * sizeof *a), *b = malloc((size_t)dl_numel(y) * sizeof *b);
     if (!a || !b || dl_read_f64(x, a) || dl_read_f64(y, b)) return dl_error_clear(), 0;
-    long places = 0, rows = 0;
-    *out = (padding){a[t - 1], b[t - 1], 0};
-    for (long i = 1; i < n && a[i * t - 1] != out->token; i++)
-        out->token = a[(i + 1) * t - 1], out->label = b[(i + 1) * t - 1];
+    long places = 0, rows = 0, votes = 0;
+    *out = (padding){0};
+    for (long i = 1; i <= n; i++) { /* what half of the rows or more end in */
+        if (!votes) out->token = a[i * t - 1], out->label = b[i * t - 1];
+        votes += a[i * t - 1] == out->token ? 1 : -1;
+    }
     for (long i = 0; i < n; i++) {
         long end = t;
         while (end > 0 && a[i * t + end - 1] == out->token && b[i * t + end - 1] == out->label) end--;
@@ -382,10 +384,20 @@ static int is_of_places(const dlsh_examination *e, long rows, long places) {
     int known = 0;
     DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         if (!r->grad || r->ndim != 2 || r->shape[1] != places) continue;
-        if (r->x.ndim == 2 && (rows == r->shape[0] * places || rows == r->x.shape[0] * places)) return 1;
+        if (r->x.ndim == 2 &&
+            (rows == r->shape[0] * places || rows == r->x.shape[0] * places || rows == r->x.shape[0] * r->x.shape[1]))
+            return 1;
         known = 1;
     }
     return !known && rows >= places && rows % places == 0;
+}
+
+/* dataset(..., pad_target=0): where rows are filled up with that label; NULL: nowhere. */
+static const dlsh_node *filled_with(const dlsh_examination *e, double label, const char **file) {
+    DLSH_EACH_NODE (t)
+        if (t.n->kind == DLSH_N_KWARG && !strcmp(t.n->text, "pad_target") && dlsh_number_of(e, t.file, t.n) == label)
+            return *file = t.file, t.n;
+    return NULL;
 }
 
 /* A loss of all places: neither a mask nor an ignored label leaves those of the padding out. */
@@ -397,11 +409,15 @@ static void look_at_padding(dlsh_examination *e, dlsh_pass p, const dl_tensor *x
         if (!dlsh_op_is(n, "cross_entropy|nll_picked") || n->out.ndim || strstr(n->attrs, ignored)) continue;
         if (isfinite(dlsh_ignored_label(n))) continue;
         if (!is_of_places(e, rows, dl_shape(x)[1]) || (n->nin > 2 && n->in[2].there && n->in[2].zeros)) continue;
-        dlsh_found(e, n->file, n->line, "ignore_index= of the padding's label, or a mask",
+        const char *file = n->file;
+        const dlsh_node *by = filled_with(e, pad->label, &file);
+        dlsh_found(e, file, by ? by->span.line : n->line,
+                   by ? "pad_target=-100, which the loss leaves out"
+                      : "ignore_index= of the padding's label, or a mask",
                    "the padding counts in the loss: %.0f %% of all places are padding\n"
-                   "rows of the input end in token %.0f, whose target is always %.0f; the loss takes all %ld "
+                   "rows of the input end in token %.0f, whose target is always %.0f; the loss (line %d) takes all %ld "
                    "places of a row, so that always saying %.0f is right for most of them",
-                   100 * pad->share, pad->token, pad->label, dl_shape(x)[1], pad->label);
+                   100 * pad->share, pad->token, pad->label, n->line, dl_shape(x)[1], pad->label);
     }
 }
 
