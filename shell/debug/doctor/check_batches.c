@@ -98,7 +98,7 @@ static const dl_journal_value *targets_in(dlsh_pass p) {
 /* The input stays, and its targets do not: it is not the input of the loop. */
 static int find_stale_input(dlsh_examination *e, const dl_journal_row *r) {
     DLSH_EACH_ROW (b, e, DL_DID_BACKWARD) {
-        if (!dlsh_is_in_pass(dlsh_pass_of(b, 1), r)) continue;
+        if (b->since || !dlsh_is_in_pass(dlsh_pass_of(b, 1), r)) continue; /* the first ones are of another training */
         const dl_journal_value *first = targets_in(dlsh_pass_of(b, 0)), *last = targets_in(dlsh_pass_of(b, 1));
         if (!first || !last || first == last || first->hash == last->hash) continue;
         dlsh_found(

@@ -401,6 +401,11 @@ static void follow_call(tracer *t, const dlsh_node *n, dlsh_traced so_far, int b
     }
 }
 
+/* m(x)[keep]: rows of a result, not of what the net is given. */
+static int is_result(const tracer *t, const dlsh_node *n) {
+    return n->kind == DLSH_N_CALL && dlsh_object_of(t->e, t->unit->name, n->kids[0], &dlsh_net_class);
+}
+
 static void follow(tracer *t, const dlsh_node *n, dlsh_traced so_far, int before, int depth) {
     if (!n || depth > DEEPEST || t->n == DLSH_TRACED) return;
     dlsh_traced left = so_far, right = so_far;
@@ -409,7 +414,7 @@ static void follow(tracer *t, const dlsh_node *n, dlsh_traced so_far, int before
     case DLSH_N_NAME: follow_name(t, n, so_far); return;
     case DLSH_N_CALL: follow_call(t, n, so_far, before, depth); return;
     case DLSH_N_INDEX:
-        if (n->nkids > 1 && n->kids[1]->kind != DLSH_N_INT) pick(t, n->kids[1], &so_far);
+        if (n->nkids > 1 && n->kids[1]->kind != DLSH_N_INT && !is_result(t, n->kids[0])) pick(t, n->kids[1], &so_far);
         follow(t, n->kids[0], so_far, before, depth);
         return;
     case DLSH_N_FIELD:

@@ -5,6 +5,7 @@
 
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"
+#include "debug/doctor/text/reads.h"
 
 /* Is it x[p], where p is what the last pick of samples is named? */
 static int is_picked_by(const dlsh_node *n, const char *picks) {
@@ -156,6 +157,43 @@ static int are_of_two_parts(const dlsh_traced *x, const dlsh_traced *y) {
            (last && !strncmp(y->picks + 1, x->picks, a - 1) && a == b);
 }
 
+/* ---------------------------------------------------------------- controls */
+
+/* Labels in random order, and where they are put into it. */
+typedef struct control {
+    const char *base;
+    int line;
+} control;
+
+static dlsh_property is_in_own_order(void *ctx, const dlsh_step *at) {
+    const control *c = ctx;
+    if (at->n->kind == DLSH_N_INDEX && at->n->span.line == c->line) return DLSH_HAS_NOT;
+    return dlsh_names(at->n, c->base) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* fit(x, y) beside fit(x, y[p]) on that line. */
+static int is_called_with(const char *file, const dlsh_node *call, const control *c) {
+    DLSH_EACH_BELOW (t, dlsh_function_called(file, call) ? dlsh_text_root(file) : NULL)
+        for (int i = 1; t.n != call && dlsh_is_call_of(t.n, call->kids[0]->text) && i < t.n->nkids; i++)
+            if (i < call->nkids && dlsh_names(t.n->kids[i], c->base) && call->kids[i]->kind == DLSH_N_INDEX) return 1;
+    return 0;
+}
+
+/* Is the same trained with the labels in their own order, too? Then the random order tells what chance gives. */
+static int is_control(const dlsh_examination *e, const dlsh_traced *x, const dlsh_traced *y, int line) {
+    control c = {y->base, line};
+    const char *file = dlsh_text_name(e);
+    if (*pick_at(x, first_difference(x->picks, y->picks)) || !y->random) return 0;
+    DLSH_EACH_BELOW (t, dlsh_text_root(file)) {
+        if (t.n->kind != DLSH_N_CALL || !t.n->kids[0]->text) continue;
+        if (t.n->span.line == line && is_called_with(file, t.n, &c)) return 1;
+        const int loss = t.n->kids[0]->kind == DLSH_N_NAME && dlsh_speaks_of(t.n->kids[0]->text, "loss|entropy");
+        const dlsh_node *target = loss || dlsh_is_call_of(t.n, "dataset") ? dlsh_argument_of(t.n, 1, "target") : NULL;
+        if (target && dlsh_origin(file, target, is_in_own_order, &c)) return 1;
+    }
+    return 0;
+}
+
 /* Rows picked differently for inputs and targets. */
 static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_traced *y) {
     if (!strcmp(x->base, y->base) || are_alike_beyond(x, y) || is_made_of(e, y, x) || !x->tensor || !y->tensor) return;
@@ -175,6 +213,8 @@ static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_
     dlsh_finding *f = dlsh_find_at(e, dlsh_text_name(e), left ? left : line_of_difference(x, y, at->pick_line),
                                    "one order for both: p = randperm(n); x = x[p]; y = y[p]");
     if (!f) return;
+    const int control = is_control(e, x, y, f->line);
+    if (control) dlsh_only_note(e, f);
     dlsh_cause(f, "labels do not belong to their inputs: rows of %s and %s are picked in different ways", x->base,
                y->base);
     char of_x[sizeof x->picks], of_y[sizeof y->picks];
@@ -190,6 +230,8 @@ static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_
     if (!*pick_at(y, n) && *more && !x->random)
         f->remedy = dlsh_kept(e, "the same rows of %s: %s[%.*s]", y->base, y->base, (int)strcspn(more, "#;"), more);
     if (as_is) f->remedy = dlsh_kept(e, "one order for both: the same rows of %s in line %d", y->base, as_is);
+    if (control)
+        f->remedy = "none, where it tells what chance gives: the labels in their own order are trained on, too";
     const char *by_x = shown_pick(x, n, of_x, sizeof of_x), *by_y = shown_pick(y, n, of_y, sizeof of_y);
     dlsh_evidence(f, "the rows of %s are taken %s%s, those of %s %s%s%s", x->base, by_x, at_x, y->base, by_y, at_y,
                   x->random && !strcmp(by_x, by_y) ? ": two draws, which give two orders" : "");
