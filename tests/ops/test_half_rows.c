@@ -282,6 +282,32 @@ static void norms(void **state) {
     dl_cpu_grain(had);
 }
 
+/* Of channels that are planes, in groups that stay in registers and the rest; how: with statistics of the batch. */
+static dl_tensor *batch_normed(const operands *o) {
+    const long C = dl_shape(o->x)[1];
+    if (o->how) return dl_batch_norm(o->x, NULL, NULL, NULL, NULL, 1, 0.1, 1e-2);
+    dl_tensor *mean = must(dl_tensor_full(1, &C, DL_F32, 0, 0.25)), *var = must(dl_tensor_full(1, &C, DL_F32, 0, 2));
+    dl_tensor *m = must(dl_to(mean, dl_dtype_of(o->x))), *v = must(dl_to(var, dl_dtype_of(o->x)));
+    dl_tensor *y = must(dl_batch_norm(o->x, m, v, NULL, NULL, 0, 0.1, 1e-2));
+    dl_unref(mean), dl_unref(var), dl_unref(m), dl_unref(v);
+    return y;
+}
+
+static void norms_of_planes(void **state) {
+    (void)state;
+    static const long lengths[] = {0, 1, 15, 16, 17, 31, 48, 100, 4099};
+    const long had = dl_cpu_grain(100);
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+            for (int how = 0; how < 2; how++) {
+                if (how && !lengths[i]) continue;
+                dl_tensor *x = drawn((unsigned)i, 3, SHAPE(3, 2, lengths[i]), types[k]);
+                check(batch_normed, (operands){x, NULL, NULL, 0, how}, 10, "batch_norm");
+                dl_unref(x);
+            }
+    dl_cpu_grain(had);
+}
+
 /* ---- numbers that are not finite */
 
 static void infinities_are_seen(void **state) {
@@ -320,6 +346,7 @@ int main(void) {
                                        cmocka_unit_test(losses_by_labels),
                                        cmocka_unit_test(softmaxes),
                                        cmocka_unit_test(norms),
+                                       cmocka_unit_test(norms_of_planes),
                                        cmocka_unit_test(both_extremes),
                                        cmocka_unit_test(infinities_are_seen)};
     return cmocka_run_group_tests(tests, NULL, NULL);

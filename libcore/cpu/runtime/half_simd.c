@@ -1,6 +1,6 @@
 /* Conversion of 16-bit floats from and to f32, over contiguous memory, and sums of their products. */
 #include "cpu/runtime/half.h"
-#include "cpu/runtime/half_read.h"
+#include "cpu/runtime/half_write.h"
 #include "cpu/runtime/vec.h"
 
 #include <stdbool.h>
@@ -24,14 +24,7 @@ void DL_SIMD_NAME(dl_f16_up)(long n, const unsigned short *src, float *dst) {
     for (; i < n; i++) dst[i] = dl_f16_to_f32(src[i]);
 }
 
-void DL_SIMD_NAME(dl_f16_down)(long n, const float *src, unsigned short *dst) {
-    long i = 0;
-#ifdef __F16C__
-    for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128((__m128i *)(dst + i), _mm256_cvtps_ph(_mm256_loadu_ps(src + i), _MM_FROUND_TO_NEAREST_INT));
-#endif
-    for (; i < n; i++) dst[i] = dl_f32_to_f16(src[i]);
-}
+void DL_SIMD_NAME(dl_f16_down)(long n, const float *src, unsigned short *dst) { dl_write_f16(n, src, dst); }
 
 void DL_SIMD_NAME(dl_bf16_up)(long n, const unsigned short *src, float *dst) {
     long i = 0;
@@ -42,33 +35,7 @@ void DL_SIMD_NAME(dl_bf16_up)(long n, const unsigned short *src, float *dst) {
     for (; i < n; i++) dst[i] = dl_read_one_bf16(src[i]);
 }
 
-#if defined(__AVX2__) && !defined(__AVX512F__) /* compilers mask words again that shifts have made short */
-#define SHIFTED_WORDS
-static inline __m256i bf16_high(__m256 x) {
-    const __m256i u = _mm256_castps_si256(x), odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
-    const __m256i num = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd);
-    const __m256i nan = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
-    const __m256 of =
-        _mm256_blendv_ps(_mm256_castsi256_ps(num), _mm256_castsi256_ps(nan), _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
-    return _mm256_srli_epi32(_mm256_castps_si256(of), 16);
-}
-#endif
-
-void DL_SIMD_NAME(dl_bf16_down)(long n, const float *src, unsigned short *dst) {
-    long i = 0;
-#ifdef SHIFTED_WORDS
-    for (; i + 16 <= n; i += 16) {
-        const __m256i a = bf16_high(_mm256_loadu_ps(src + i)), b = bf16_high(_mm256_loadu_ps(src + i + 8));
-        _mm256_storeu_si256((__m256i *)(dst + i), _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8));
-    }
-#endif
-    for (; i < n; i++) {
-        unsigned u, num;
-        memcpy(&u, &src[i], 4);
-        num = u + 0x7fff + ((u >> 16) & 1);
-        dst[i] = (unsigned short)((src[i] != src[i] ? u | 0x400000 : num) >> 16);
-    }
-}
+void DL_SIMD_NAME(dl_bf16_down)(long n, const float *src, unsigned short *dst) { dl_write_bf16(n, src, dst); }
 
 long DL_SIMD_NAME(dl_bf16_odd)(long n, const unsigned short *x) {
     enum { SPAN = 1 << 14 };

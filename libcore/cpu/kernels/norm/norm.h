@@ -8,7 +8,7 @@ enum { DL_NORM_CHANNELS = 64 };
 
 /* Each takes `rows` rows of `nc` channels side by side, at most DL_NORM_CHANNELS; row r starts at r * stride. One
  * channel with stride 1 is a plane. Arrays of doubles hold one number a channel; sums are added to. 16 bits are
- * computed in f32, in pieces that are converted in the cache. */
+ * computed in f32, in pieces that are converted in the cache, or of planes in registers. */
 typedef struct dl_norm_loops {
     /* Means and sums of (x - mean)**2 of `before` rows become those of these rows, too. */
     void (*moments)(const void *x, long rows, long stride, long nc, long before, double *mean, double *square);

@@ -3,10 +3,12 @@
 #ifndef REAL
 #include "cpu/kernels/norm/norm.h"
 #include "cpu/runtime/half.h"
+#include "cpu/runtime/half_write.h"
 #include "cpu/runtime/vec.h"
 
 enum { STRETCH = 1024, ROWS = 64 }; /* of a plane; of rows, where each lane adds up all by itself */
 enum { PIECE = 4096 };              /* elements that are read twice, or converted, in the cache */
+enum { GROUP = 16 };                /* elements of 16 bits of a plane that are computed in registers */
 
 static long piece(long rows, long nc) { return rows < PIECE / nc ? rows : PIECE / nc; }
 
@@ -26,13 +28,26 @@ static long piece(long rows, long nc) { return rows < PIECE / nc ? rows : PIECE 
             DL_SIMD_NAME(dl_##T##_down)(all ? n * nc : nc, y + r * nc, to + r * stride);                               \
     }
 
+/* d = `formula` of v, elements of x, and w, those of W, over groups of a plane; `done` elements of it are. */
+#define PLANE(T, W, d, formula)                                                                                        \
+    for (; nc == 1 && stride == 1 && done + GROUP <= rows; done += GROUP) {                                            \
+        float vs[GROUP], ws[GROUP];                                                                                    \
+        dl_read_##T(GROUP, x + done, vs), dl_read_##T(GROUP, (W) + done, ws);                                          \
+        for (long k = 0; k < GROUP * 4 / DL_PART; k++) {                                                               \
+            const dl_pf v = dl_pload_f32(vs, k), w = dl_pload_f32(ws, k), r = formula;                                 \
+            (void)w, memcpy(vs + k * DL_PART / 4, &r, sizeof r);                                                       \
+        }                                                                                                              \
+        dl_write_##T(GROUP, vs, (d) + done);                                                                           \
+    }
+
 /* The loops of f32 on pieces of n rows from row r on. */
-#define PIECES for (long r = 0, n; n = piece(rows - r, nc), r < rows; r += n)
+#define PIECES for (long r = done, n; n = piece(rows - r, nc), r < rows; r += n)
 #define HALVES(T)                                                                                                      \
     DENSE(T)                                                                                                           \
     static void moments_##T(const void *xv, long rows, long stride, long nc, long before, double *mean,                \
                             double *square) {                                                                          \
         const unsigned short *x = xv;                                                                                  \
+        const long done = 0;                                                                                           \
         _Alignas(64) float xs[PIECE];                                                                                  \
         PIECES {                                                                                                       \
             up_##T(x + r * stride, n, stride, nc, xs);                                                                 \
@@ -43,6 +58,9 @@ static long piece(long rows, long nc) { return rows < PIECE / nc ? rows : PIECE 
                           const double *scale, const double *shift) {                                                  \
         const unsigned short *x = xv;                                                                                  \
         unsigned short *y = yv;                                                                                        \
+        const float m0 = (float)*mean, a0 = (float)*scale, b0 = (float)*shift;                                         \
+        long done = 0;                                                                                                 \
+        PLANE(T, x, y, (v - m0) * a0 + b0)                                                                             \
         _Alignas(64) float xs[PIECE];                                                                                  \
         PIECES {                                                                                                       \
             up_##T(x + r * stride, n, stride, nc, xs);                                                                 \
@@ -53,6 +71,7 @@ static long piece(long rows, long nc) { return rows < PIECE / nc ? rows : PIECE 
     static void grad_sums_##T(const void *xv, const void *gv, long rows, long stride, long nc, const double *mean,     \
                               double *sg, double *sgx) {                                                               \
         const unsigned short *x = xv, *g = gv;                                                                         \
+        const long done = 0;                                                                                           \
         _Alignas(64) float xs[PIECE], gs[PIECE];                                                                       \
         PIECES {                                                                                                       \
             up_##T(x + r * stride, n, stride, nc, xs), up_##T(g + r * stride, n, stride, nc, gs);                      \
@@ -63,6 +82,9 @@ static long piece(long rows, long nc) { return rows < PIECE / nc ? rows : PIECE 
                                const double *mean, const double *a, const double *b, const double *c) {                \
         const unsigned short *x = xv, *g = gv;                                                                         \
         unsigned short *d = dv;                                                                                        \
+        const float m0 = (float)*mean, a0 = (float)*a, b0 = (float)*b, c0 = (float)*c;                                 \
+        long done = 0;                                                                                                 \
+        PLANE(T, g, d, w *a0 + ((v - m0) * b0 + c0))                                                                   \
         _Alignas(64) float xs[PIECE], gs[PIECE];                                                                       \
         PIECES {                                                                                                       \
             up_##T(x + r * stride, n, stride, nc, xs), up_##T(g + r * stride, n, stride, nc, gs);                      \
