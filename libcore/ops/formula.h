@@ -114,6 +114,7 @@
 #define GELU_SLOPE(x) (NUM(1.59576912160573071) * (1 + NUM(0.134145) * (x) * (x)))
 #ifdef __cplusplus
 #define POW(x, y) dl_pow(x, y)
+#define SINCOS(x, sine, cosine) sincos(x, &(sine), &(cosine)) /* both in the time of one */
 #define NEAR_FMOD(x, y) FMOD(x, y)
 #define NORMAL_CDF(x) dl_normal_cdf(x) /* the share of normal numbers below x */
 #define TWICE_CDF(x) (2 * dl_normal_cdf(x))
@@ -127,6 +128,7 @@
 #define QUICK_DIV(x, y) __fdividef(x, y) /* the same */
 #else
 #define POW(x, y) DL_V(pow)(x, y)
+#define SINCOS(x, sine, cosine) ((sine) = SIN(x), (cosine) = COS(x))
 #define NEAR_FMOD(x, y) DL_HELPER_OF(near_fmod)(x, y) /* where NEAR_QUOTIENT holds */
 #define ROUND(x) DL_FN(nearbyintf, nearbyint)(x)
 #define NORMAL_CDF(x) (NUM(0.5) * TWICE_CDF(x))

@@ -393,12 +393,14 @@ DL_HELPER(c_sqrt)(T x) {
 }
 /* (sinh(2 re) + i sin(2 im)) / (cosh(2 re) + cos(2 im)), by half the angles; +-1 far from the axis. u = e**|re| - 1 */
 DL_HELPER(c_tanh)(T x) {
+    PART_T sine, cosine;
+    SINCOS(x.im, sine, cosine);
     if (ABS(x.re) > 20) {
         PART_T e = EXP(-2 * ABS(x.re));
-        return PAIR(COPYSIGN((PART_T)1, x.re), 2 * e * SIN(2 * x.im));
+        return PAIR(COPYSIGN((PART_T)1, x.re), 4 * e * sine * cosine);
     }
     PART_T u = EXPM1(ABS(x.re)), e = u + 1, inverse = 1 / e, s = (u + u * inverse) / 2, c = (e + inverse) / 2;
-    PART_T cosine = COS(x.im), by = 1 / (s * s + cosine * cosine);
-    return PAIR(COPYSIGN(s * c * by, x.re), SIN(x.im) * cosine * by);
+    PART_T by = 1 / (s * s + cosine * cosine);
+    return PAIR(COPYSIGN(s * c * by, x.re), sine * cosine * by);
 }
 #endif

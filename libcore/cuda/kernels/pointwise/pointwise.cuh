@@ -162,14 +162,15 @@ template <int N> struct dl_reads {
 
     template <class T, int EACH>
     static __device__ void take(const dl_walk<N + 1> &w, int k, int32_t off, float (&x)[EACH]) {
-        const bool same = w.numbers >> k & 1 || !w.stride[0][k];
-        dl_vector<T, EACH> v;
-        if (EACH == 1 || same)
-            v.v[0] = w.template load<T>(k, off);
-        else
-            v = *(const dl_vector<T, EACH> *)(w.ptr[k] + off);
+        if (EACH == 1 || w.numbers >> k & 1 || !w.stride[0][k]) {
+            const float same = (float)dl_up(w.template load<T>(k, off));
 #pragma unroll
-        for (int j = 0; j < EACH; j++) x[j] = (float)dl_up(v.v[same ? 0 : j]);
+            for (int j = 0; j < EACH; j++) x[j] = same;
+            return;
+        }
+        const dl_vector<T, EACH> v = *(const dl_vector<T, EACH> *)(w.ptr[k] + off);
+#pragma unroll
+        for (int j = 0; j < EACH; j++) x[j] = (float)dl_up(v.v[j]);
     }
     /* EACH elements of the operand in place k of the walk. */
     template <int EACH> __device__ void at(const dl_walk<N + 1> &w, int k, int32_t off, float (&x)[EACH]) const {
