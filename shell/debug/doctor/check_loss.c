@@ -391,6 +391,13 @@ static void look_at_scale(dlsh_examination *e, const dl_journal_row *r, const dl
                r->first, r->last, r->count);
 }
 
+/* Is a factor of several numbers, as weights of samples or advantages, 0 by chance: was it another one at first? */
+static int became_zero(const dl_journal_row *r, dlsh_pass p, const dl_journal_node *n) {
+    const dlsh_pass first = dlsh_pass_of(r, 0);
+    const dl_journal_value *then = first.n == p.n ? &first.at[n - p.at].in[1] : NULL;
+    return then && then->n > 1 && (then->low != 0 || then->high != 0);
+}
+
 static void look_at_divisor(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
     const dl_journal_node *n = p.n ? p.at : NULL;
     for (int i = 0; n && i < 8; i++) {
@@ -398,7 +405,8 @@ static void look_at_divisor(dlsh_examination *e, const dl_journal_row *r, dlsh_p
                             n->in[1].low == n->in[1].high && n->in[1].low > 0;
         const double by = divides ? dlsh_op_is(n, "div") ? n->in[1].low : 1 / n->in[1].low : 0;
         const dl_journal_node *of = dlsh_pass_source(p, n, 0);
-        const int none = dlsh_op_is(n, "mul") && n->in[1].constant && n->in[1].n && n->in[1].low == 0 && !n->in[1].high;
+        const int none = dlsh_op_is(n, "mul") && n->in[1].constant && n->in[1].n && n->in[1].low == 0 &&
+                         !n->in[1].high && !became_zero(r, p, n);
         dlsh_finding *zero = none ? dlsh_find_at(e, n->file, n->line, "a factor above 0 for these steps") : NULL;
         if (zero) dlsh_cause(zero, "the loss is multiplied by 0: no gradient is left");
         if (zero) dlsh_evidence(zero, "the factor was 0 in the last pass that was looked at, of %ld", r->count);
