@@ -32,9 +32,11 @@ static int bends(dlsh_pass p) {
         "batch_norm|cat|embedding";
     for (long k = 0; k < p.n; k++) {
         if (dlsh_op_is(&p.at[k], straight)) continue;
-        /* behind the last product it is the loss */
+        /* behind the last product it is the loss; weights that rest are constants */
         for (long i = 0; i < k; i++)
-            if (dlsh_node_weight(&p.at[i], NULL)) return 1;
+            if (dlsh_node_weight(&p.at[i], NULL) ||
+                (dlsh_op_is(&p.at[i], "linear|matmul|conv2d") && p.at[i].in[1].constant && p.at[i].in[1].ndim > 1))
+                return 1;
     }
     return 0;
 }
@@ -85,12 +87,25 @@ static dl_source place_between(const dl_journal_node *by, const dl_journal_node 
     return own ? (dl_source){by->file, by->line} : (dl_source){dlsh_node_file(n), dlsh_node_line(n)};
 }
 
+/* Is a product of factors added to what is computed of the same input on another way, as the change of a weight of low
+ * rank is? */
+static int is_change_beside(dlsh_pass p, const dl_journal_node *by, const dl_journal_node *n) {
+    const dl_journal_node *sum = dlsh_pass_user(p, n);
+    for (int i = 0; i < 4 && dlsh_op_is(sum, "mul|dropout|div"); i++) n = sum, sum = dlsh_pass_user(p, n);
+    if (!dlsh_op_is(sum, "add|add_scaled")) return 0;
+    const int other = sum->in[0].from == n->seq;
+    const dl_journal_node *from = dlsh_pass_source(p, sum, other), *x = dlsh_pass_source(p, by, 0);
+    return x ? from && dlsh_is_made_of(p, from, x) : sum->in[other].there && sum->in[other].ndim > 1;
+}
+
 static void look_at_product(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n, int all_straight) {
     int unit, unit_before;
     const dl_journal_value *w = dlsh_node_weight(n, &unit);
     const dl_journal_node *by = w && dlsh_op_is(n, "linear|matmul") ? product_before(p, n) : NULL;
     const dl_journal_value *v = by && dlsh_op_is(by, "linear|matmul") ? dlsh_node_weight(by, &unit_before) : NULL;
-    if (!v || w->leaf == v->leaf || uses_of(p, by) > 1 || are_of_two_nets(by, n) || ends_attention(p, by)) return;
+    if (!v || w->leaf == v->leaf || uses_of(p, by) > 1 || are_of_two_nets(by, n) || ends_attention(p, by) ||
+        is_change_beside(p, by, n))
+        return;
     const long in = inputs_of(v, unit_before), middle = v->shape[unit_before], out = w->shape[unit];
     if (middle < (in < out ? in : out)) return; /* a narrow middle is meant */
     const dl_source at = place_between(by, n);
