@@ -318,14 +318,15 @@ static int is_one_sample(const dlsh_examination *e, const dl_tensor *x) {
     return pass ? pass->ndim == dl_ndim(x) + 1 : e->net && dl_ndim(x) == 1 && dl_dtype_is_float(dl_dtype_of(x));
 }
 
-/* The input with all samples changed but the first. */
-static dl_tensor *disturbed(const dlsh_examination *e, dl_tensor *x) {
+/* The input with all samples changed but the first, or the last. */
+static dl_tensor *disturbed_but(const dlsh_examination *e, dl_tensor *x, int last) {
     DLSH_SCOPED_GRAD_MODE(0);
     const int dim = samples_along(e, x);
     long n = dl_shape(x)[dim];
     dl_tensor *both = NULL;
     if (n < 2) return NULL;
-    DLSH_OWNED dl_tensor *first = dl_narrow(x, dim, 0, 1), *others = dl_narrow(x, dim, 1, n - 1), *moved = NULL;
+    DLSH_OWNED dl_tensor *kept = dl_narrow(x, dim, last ? n - 1 : 0, 1), *moved = NULL;
+    DLSH_OWNED dl_tensor *others = dl_narrow(x, dim, !last, n - 1);
     if (others && dl_dtype_is_float(dl_dtype_of(x))) {
         DLSH_OWNED dl_tensor *factor = dl_scalar_f(-1.5), *shift = dl_scalar_f(0.3), *scaled = dl_mul(others, factor);
         moved = dl_add(scaled, shift);
@@ -335,9 +336,11 @@ static dl_tensor *disturbed(const dlsh_examination *e, dl_tensor *x) {
         for (long i = 0; i < n - 1; i++) same[i] = one;
         moved = one ? dl_cat(same, (int)n - 1, dim) : NULL;
     }
-    if (first && moved) both = dl_cat((dl_tensor *[]){first, moved}, 2, dim);
+    if (kept && moved) both = dl_cat((dl_tensor *[]){last ? moved : kept, last ? kept : moved}, 2, dim);
     return both;
 }
+static dl_tensor *disturbed(const dlsh_examination *e, dl_tensor *x) { return disturbed_but(e, x, 0); }
+static dl_tensor *disturbed_before(const dlsh_examination *e, dl_tensor *x) { return disturbed_but(e, x, 1); }
 
 static dl_source place_of(const dl_recorded *c) {
     return dlsh_place_of_op((dl_source){c->layer_file, c->layer_line}, (dl_source){c->file, c->line});
@@ -364,7 +367,7 @@ static dl_module *with_batch_first(const dlsh_examination *e, const dl_recorded 
 }
 
 /* A layer of sequences that takes samples for places. */
-static int find_places_taken(dlsh_examination *e, const dl_recorded *c, long samples) {
+static int find_places_taken(dlsh_examination *e, const dl_recorded *c, long samples, const char *kept) {
     dl_module *m = with_batch_first(e, c);
     char *text = m ? dl_module_text(m) : NULL;
     if (!text) return 0;
@@ -373,9 +376,9 @@ static int find_places_taken(dlsh_examination *e, const dl_recorded *c, long sam
     const dl_source at = dl_module_source(m);
     dlsh_found(e, at.file, at.line, set ? "leave batch_first out" : "add batch_first",
                "%s mixes the samples of a batch, which it takes for places: batch_first is %s\n"
-               "with the other %ld samples changed, what %s (layer %s, line %d) gives for the first one changes",
+               "with the other %ld samples changed, what %s (layer %s, line %d) gives for %s changes",
                dl_module_kind(m), set ? "set" : "missing", samples - 1, c->composite ? c->composite : c->op, c->layer,
-               c->line);
+               c->line, kept);
     return 1;
 }
 
@@ -403,22 +406,22 @@ static int line_of_torn(const char *file, int otherwise) {
     return otherwise;
 }
 
-/* The first call whose result does not keep what belongs to the first sample. */
-static void find_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, long samples) {
+/* The first call whose result does not keep what belongs to a sample. */
+static void find_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, long samples, const char *kept) {
     for (long i = 0; i < a->n && i < b->n; i++) {
         long n = a->result[i] ? dl_numel(a->result[i]) : 0;
         if (n < samples || dlsh_share_alike(a->result[i], b->result[i]) >= 0.5 / (double)samples) continue;
         char what[200];
         const dl_recorded *c = &a->calls[i];
-        if (find_places_taken(e, c, samples)) return;
+        if (find_places_taken(e, c, samples, kept)) return;
         const char *file = dlsh_call_file(c);
         dlsh_found(e, file, line_of_torn(file, dlsh_call_line(c)),
                    dlsh_is_word("softmax|log_softmax|sum|mean|cumsum|logsumexp|amax|amin|sort|norm", c->op)
                        ? "another dim: dimension 0 holds the samples, the places of a sample stand behind it, dim=1"
                        : "let each op keep the dimension of samples: look at dim= and at reshape",
                    "%s mixes the samples of a batch\n"
-                   "with the other %ld samples changed, its result for the first one changes, too",
-                   call_layer(c, what, sizeof what), samples - 1);
+                   "with the other %ld samples changed, its result for %s changes, too",
+                   call_layer(c, what, sizeof what), samples - 1, kept);
         return;
     }
 }
@@ -459,13 +462,24 @@ static void find_ignoring(dlsh_examination *e, const dlsh_trial *a, const dlsh_t
     dlsh_evidence(f, "with other samples it is the same; %s is the first that gives the same for both", what);
 }
 
+/* Does the result of the sample that was kept stay? */
+static int finds_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, const dl_tensor *y,
+                        const dl_tensor *z, long n, const char *kept) {
+    if (dl_numel(y) < n || dlsh_share_alike(y, z) >= 0.5 / (double)n) return 0;
+    find_mixing(e, a, b, n, kept);
+    return 1;
+}
+
 static void judge_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, dl_tensor *x, dl_tensor *y,
                          dl_tensor *z) {
-    long n = dl_shape(x)[samples_along(e, x)];
-    if (dl_numel(y) < n) return;
-    if (dlsh_share_alike(y, z) < 0.5 / (double)n)
-        find_mixing(e, a, b, n);
-    else
+    finds_mixing(e, a, b, y, z, dl_shape(x)[samples_along(e, x)], "the first one");
+}
+
+/* Those before it alone may change it, as in a layer that runs along the samples. */
+static void judge_mixing_before(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, dl_tensor *x,
+                                dl_tensor *y, dl_tensor *z) {
+    const long n = dl_shape(x)[samples_along(e, x)];
+    if (!finds_mixing(e, a, b, y, z, n, "the last one"))
         dlsh_passed(e, "the result for one sample stays when %ld others change, in evaluation mode", n - 1);
 }
 
@@ -555,7 +569,8 @@ dl_status dlsh_check_mixing(dlsh_examination *e) {
         return DL_OK;
     }
     /* a function may well take means of a batch, as a batch norm by hand does */
-    return e->bad || e->probe.fn ? DL_OK : dlsh_compare_passes(e, disturbed, judge_mixing);
+    const dl_status st = e->bad || e->probe.fn ? DL_OK : dlsh_compare_passes(e, disturbed, judge_mixing);
+    return st || e->bad || e->probe.fn ? st : dlsh_compare_passes(e, disturbed_before, judge_mixing_before);
 }
 
 dl_status dlsh_look_at_evaluation(dlsh_examination *e) { return dlsh_compare_passes(e, disturbed, judge_evaluation); }
