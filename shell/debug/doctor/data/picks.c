@@ -194,10 +194,22 @@ static int is_control(const dlsh_examination *e, const dlsh_traced *x, const dls
     return 0;
 }
 
+/* piece[k] for each k of a range, of a piece whose rows are those of the targets: times, taken one after another. */
+static int is_taken_one_by_one(const dlsh_traced *x, const dlsh_traced *y) {
+    const size_t a = strlen(x->picks), b = strlen(y->picks), n = strcspn(x->picks, "#;");
+    char name[64];
+    if (!b || a <= b || strcmp(x->picks + a - b, y->picks) != 0 || x->random || n >= sizeof name) return 0;
+    snprintf(name, sizeof name, "%.*s", (int)n, x->picks);
+    DLSH_EACH_NODE (t)
+        if (t.n->kind == DLSH_N_FOR && dlsh_is_call_of(t.n->kids[t.n->nkids - 2], "range") && dlsh_is_item_of(t.n, name))
+            return 1;
+    return 0;
+}
+
 /* Rows picked differently for inputs and targets. */
 static void compare_picks(dlsh_examination *e, const dlsh_traced *x, const dlsh_traced *y) {
     if (!strcmp(x->base, y->base) || are_alike_beyond(x, y) || is_made_of(e, y, x) || !x->tensor || !y->tensor) return;
-    if (x->several != y->several || are_of_two_parts(x, y) || is_written_of(x, y)) return;
+    if (x->several != y->several || are_of_two_parts(x, y) || is_written_of(x, y) || is_taken_one_by_one(x, y)) return;
     if (dlsh_was_found(e, e->check, "labels do not belong")) return; /* of another input, as of lengths */
     const int whole = x->of_base == strlen(x->picks) && y->of_base == strlen(y->picks); /* before any were picked */
     if (!whole && dlsh_labels_tell(x->whole, y->whole)) return;                         /* as p and its copy pick */

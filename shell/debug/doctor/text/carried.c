@@ -1,5 +1,6 @@
 /* A state that a batch leaves is given to the next one, though batches are of samples that have nothing to do with each
- * other: they are shuffled, or drawn anew. */
+ * other: they are shuffled, drawn anew, or rows that were drawn each by itself. */
+#include <math.h>
 #include <string.h>
 
 #include "debug/doctor/text/reads.h"
@@ -86,14 +87,32 @@ static const dl_tensor *tensor_of(const dlsh_value *v) {
     return v && v->type == DLSH_TENSOR ? v->as.tensor : NULL;
 }
 
+/* x[i:i + 64], rows of a tensor; NULL: it is none. */
+static const dlsh_node *rows_taken(const dlsh_node *n) {
+    const dlsh_node *rows = n->kind == DLSH_N_INDEX && n->nkids == 2 ? n->kids[1] : NULL;
+    return rows && rows->kind == DLSH_N_SLICE && rows->kids[0] && rows->kids[1] && !rows->kids[2] ? rows : NULL;
+}
+
+/* How many: 64 of x[i:i + 64] and of x[k * 64:(k + 1) * 64]; NaN: it is not known. */
+static double count_taken(const dlsh_examination *e, const char *file, const dlsh_node *rows) {
+    const dlsh_node *from = rows->kids[0], *till = rows->kids[1];
+    const int sum = till->kind == DLSH_N_BINARY && till->op == DLSH_OP_ADD && dlsh_same_text(file, till->kids[0], from);
+    const int product = till->kind == DLSH_N_BINARY && till->op == DLSH_OP_MUL && from->kind == DLSH_N_BINARY &&
+                        from->op == DLSH_OP_MUL && dlsh_same_text(file, till->kids[1], from->kids[1]);
+    return sum || product ? dlsh_number_of(e, file, till->kids[1]) : NAN;
+}
+
 /* How many samples a batch has by what an expression names, where a state has that many, too; 0: it has not. */
 static long samples_of(const dlsh_examination *e, const char *file, const dlsh_node *use, const char *state,
                        const dl_tensor *t) {
     DLSH_EACH_BELOW (w, use) {
-        if (w.n->kind != DLSH_N_NAME || !strcmp(w.n->text, state)) continue;
-        const dlsh_value *v = dlsh_value_of(e, file, w.n);
+        const dlsh_node *rows = rows_taken(w.n), *of = rows ? w.n->kids[0] : w.n;
+        if ((!rows && of->kind != DLSH_N_NAME) || dlsh_names(of, state)) continue;
+        const dlsh_value *v = dlsh_value_of(e, file, of);
         const dl_tensor *x = v && v->type == DLSH_TENSOR && !dl_requires_grad(v->as.tensor) ? v->as.tensor : NULL;
-        const long n = x && dl_ndim(x) ? dl_shape(x)[0] : 0;
+        const double taken = rows ? count_taken(e, file, rows) : NAN;
+        const int times_first = x && dl_ndim(x) > 1 && dl_shape(x)[1] == dl_shape(t)[0];
+        const long n = !x || !dl_ndim(x) ? 0 : taken > 1 && !times_first ? (long)taken : dl_shape(x)[0];
         for (int k = 0; n > 1 && k < 2; k++)
             if (dl_shape(t)[k] == n) return n;
     }
@@ -174,6 +193,70 @@ static int is_drawn_anew(const dlsh_examination *e, const char *file, const carr
     return d.beside && !d.others;
 }
 
+/* ---------------------------------------------------------------- rows that were drawn each by itself */
+
+/* What is made before a loop, row by row, of draws: then no row tells of another one. */
+typedef struct row_making {
+    const dlsh_node *loop, *use, *rows;
+    const dlsh_node *drawn[DRAWS];
+    int n, beside, others; /* as of a drawing */
+} row_making;
+
+static const char draws[] = "rand|randn|randint|normal|bernoulli|rand_like|randn_like";
+
+/* Does a call of the library leave each row by itself? */
+static int keeps_rows(const dlsh_node *call) {
+    static const char each[] = "zeros|ones|full|arange|linspace|tensor|float|to|long|int|item|abs|sin|cos|tan|exp|log|"
+                               "sqrt|tanh|sigmoid|relu|clamp|round|floor|ceil|sign|pow|where|maximum|minimum|one_hot|"
+                               "unsqueeze|squeeze|zeros_like|ones_like|clone|contiguous|range|len|int";
+    static const char along[] = "sum|mean|amax|amin|max|min|argmax|argmin|cumsum|cumprod|prod|std|var|any|all|softmax|"
+                                "sort|flip|diff|norm|roll|cat|stack|softmax";
+    if (dlsh_is_call_of(call, draws) || dlsh_is_call_of(call, each)) return 1;
+    if (!dlsh_is_call_of(call, along)) return 0;
+    const dlsh_node *last = call->nkids > 1 ? call->kids[call->nkids - 1] : NULL; /* dim=, but for keepdim= */
+    for (int k = 1; k < call->nkids; k++)
+        if (call->kids[k]->kind == DLSH_N_KWARG && !strcmp(call->kids[k]->text, "dim")) last = call->kids[k];
+    if (last && last->kind == DLSH_N_KWARG) last = !strcmp(last->text, "dim") ? last->kids[0] : call->kids[1];
+    if (last && last->kind == DLSH_N_LIST && last->nkids == 1) last = last->kids[0];
+    return last && last->kind == DLSH_N_INT && last->num.i > 0;
+}
+
+static dlsh_property is_made_by_rows(void *ctx, const dlsh_step *at) {
+    row_making *m = ctx;
+    const dlsh_node *n = at->n, *call = dlsh_outer_call(at);
+    if (n == m->use || dlsh_is_call_of(n, "param|parameter")) return DLSH_HAS_NOT;
+    if (is_in(call ? call : n, m->loop)) {
+        const dlsh_node *rows = !call ? rows_taken(n) : NULL;
+        if (!call && n->kind == DLSH_N_INDEX)
+            m->others |= !rows || (m->rows && !dlsh_same_text(at->file, rows, m->rows)), m->rows = rows;
+        return DLSH_MAY_HAVE;
+    }
+    if (dlsh_is_call_of(n, draws)) {
+        for (int i = 0; m->use && i < m->n; i++) m->beside |= m->drawn[i] == n;
+        if (!m->use && m->n < DRAWS) m->drawn[m->n++] = n;
+    }
+    if (n->kind == DLSH_N_CALL) m->others |= !dlsh_function_called(at->file, n) && !keeps_rows(n);
+    if (n->kind == DLSH_N_BINARY) m->others |= n->op == DLSH_OP_MATMUL;
+    if (n->kind == DLSH_N_INDEX) {
+        const dlsh_node *first = n->nkids > 2 ? n->kids[1] : NULL;
+        m->others |= !first || first->kind != DLSH_N_SLICE || first->kids[0] || first->kids[1] || first->kids[2];
+    }
+    m->others |= n->kind == DLSH_N_FOR || n->kind == DLSH_N_WHILE || n->kind == DLSH_N_COMPREHENSION;
+    return DLSH_MAY_HAVE;
+}
+
+/* x, y = draw(1000); for i ... m(x[i:i + 50], state), y[i:i + 50]: is each row of both made of its own draws? */
+static int is_drawn_by_rows(const dlsh_examination *e, const char *file, const carrying *c) {
+    row_making m = {.loop = c->loop};
+    dlsh_origin(file, c->use, is_made_by_rows, &m);
+    m.use = c->use;
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
+        const dlsh_node *back = strcmp(r->file, file) ? NULL : dlsh_statement_at(file, r->line);
+        if (is_in(back, c->loop)) dlsh_origin(file, back, is_made_by_rows, &m);
+    }
+    return m.rows && m.beside && !m.others;
+}
+
 /* ---------------------------------------------------------------- all */
 
 static int is_on_way_of_loss(const dlsh_examination *e, const char *file, const carrying *c) {
@@ -192,13 +275,15 @@ void dlsh_find_carried_state(dlsh_examination *e, const char *file, const dlsh_n
         const dlsh_node *value = t.n->kind == DLSH_N_ASSIGN && t.n->nkids > 1 ? t.n->kids[t.n->nkids - 1] : NULL;
         carrying c = {.loop = loop, .use = value};
         if (!value || !carries(e, file, &c) || !is_on_way_of_loss(e, file, &c)) continue;
-        if (!mixed && !is_drawn_anew(e, file, &c)) continue;
+        const int anew = !mixed && is_drawn_anew(e, file, &c);
+        if (!mixed && !anew && !is_drawn_by_rows(e, file, &c)) continue;
         const dlsh_node *kept = kept_before(loop, c.name, value->span.start);
         dlsh_found(e, file, kept ? kept->span.line : value->span.line,
                    "begin each batch with a state of its own: zeros, or none",
                    "%s, the state that a batch leaves, is given to the next batch, which is of other samples\n"
                    "batches are %s (line %d): each of %ld samples begins with the end of another one; line %d keeps it",
-                   c.name, mixed ? "in random order" : "drawn anew", loop->span.line, c.samples, c.next->span.line);
+                   c.name, mixed ? "in random order" : anew ? "drawn anew" : "of rows that have nothing to do with each other",
+                   loop->span.line, c.samples, c.next->span.line);
         return;
     }
 }
