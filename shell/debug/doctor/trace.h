@@ -87,6 +87,7 @@ typedef struct dlsh_step {
     int added;                    /* it is put into what a name holds already, as an item */
     const struct dlsh_step *from; /* the one before it on the way, while the walk is there; NULL: it is the first */
     const struct dlsh_frame *in;  /* all calls that lead to it, likewise */
+    const char *field;            /* the field of it that is asked for; NULL: all */
 } dlsh_step;
 typedef enum dlsh_property {
     DLSH_HAS_NOT,  /* nor has what it is made of */

@@ -283,16 +283,51 @@ static int has_clean_table(const dlsh_examination *e, const char *file, const dl
            dlsh_mentions(dlsh_text_root(file), clean->text) > 2;
 }
 
+/* The two sides of a comparison, as of an error; 0: it is none. */
+static int sides_of(const dlsh_node *n, const dlsh_node *side[2]) {
+    const int call = n->kind == DLSH_N_CALL && n->nkids > 2 && n->kids[2]->kind != DLSH_N_KWARG &&
+                     dlsh_speaks_of(n->kids[0]->text, "loss|error|entropy|_score|cdist|similarity");
+    if (!call && (n->kind != DLSH_N_BINARY || n->op != DLSH_OP_SUB)) return 0;
+    side[0] = n->kids[call], side[1] = n->kids[call + 1];
+    return 1;
+}
+
+/* Are results of a net compared with that value anywhere, as for the error that counts? Then the net is to give it. */
+static int is_wanted(const dlsh_examination *e, const char *file, const dlsh_node *value) {
+    const dlsh_node *made = dlsh_made(file, value), *side[2];
+    DLSH_EACH_BELOW (t, made ? dlsh_text_root(file) : NULL)
+        for (int k = 0; sides_of(t.n, side) && k < 2; k++)
+            if (dlsh_made(file, bare(side[!k])) == made && dlsh_uses_net(e, file, side[k])) return 1;
+    return 0;
+}
+
+/* dataset(noisy, noisy), where results are compared with the clean ones elsewhere. */
+static void look_at_set(dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_node *x = dlsh_is_call_of(n, "dataset") ? dlsh_argument_of(n, 0, "x") : NULL;
+    const dlsh_node *y = x ? dlsh_argument_of(n, 1, "y") : NULL;
+    const dlsh_node *made = y && dlsh_same_text(file, x, y) ? dlsh_made(file, bare(y)) : NULL;
+    const dlsh_node *clean = made ? clean_of(file, made) : NULL;
+    if (!clean || !is_wanted(e, file, clean)) return;
+    dlsh_found(e, file, y->span.line, "the clean samples as the target, the spoiled ones go in",
+               "the target is the spoiled input itself: the net learns to keep the noise, not to take it away\n"
+               "the data set has the same for its inputs and its targets; line %d makes it of %s with random numbers, "
+               "and results are compared with what that was before",
+               made->span.line, clean->text ? clean->text : "clean data");
+}
+
 static void look_at_spoiled(dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *out,
                             const dlsh_node *target) {
     target = bare(target);
     const dlsh_node *table = target->kind == DLSH_N_INDEX && target->nkids == 2 ? target->kids[0] : NULL;
     const dlsh_node *name = table ? table : target;
-    if (name->kind != DLSH_N_NAME || dlsh_uses_net(e, file, name)) return; /* as of what actions brought */
+    const int field = name->kind == DLSH_N_FIELD;
+    if (!field && (name->kind != DLSH_N_NAME || dlsh_uses_net(e, file, name))) return; /* as of what actions brought */
     if (!dlsh_uses_net(e, file, out) || !dlsh_origin(file, out, is_same_value, (void *)target)) return;
-    const dlsh_node *made = dlsh_definition_of(file, name->text, n->span.start, NULL);
+    const dlsh_node *made =
+        field ? dlsh_made(file, name) : dlsh_definition_of(file, name->text, n->span.start, NULL);
     const dlsh_node *clean = made ? clean_of(file, made) : NULL;
-    if (!clean || made->span.start >= n->span.start || (table && !has_clean_table(e, file, table, clean))) return;
+    if (!clean || made->span.start >= n->span.start) return;
+    if (field ? !is_wanted(e, file, clean) : table && !has_clean_table(e, file, table, clean)) return;
     dlsh_found(e, file, n->span.line, "the clean samples as the target, the spoiled ones go in",
                "the target is the spoiled input itself: the net learns to keep the noise, not to take it away\n"
                "%s goes in and is the target, too; line %d makes it of %s with random numbers",
@@ -319,6 +354,7 @@ static void look_at_noise_within(dlsh_examination *e, const char *file, const dl
 }
 
 static void see_loss(dlsh_examination *e, const char *file, const dlsh_node *n) {
+    look_at_set(e, file, n);
     const char *by = n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL;
     if (by && n->nkids > 2 && (strstr(by, "loss") || strstr(by, "entropy")) && n->kids[2]->kind != DLSH_N_KWARG)
         look_at_spoiled(e, file, n, n->kids[1], n->kids[2]), look_at_noise_within(e, file, n, n->kids[2]);

@@ -279,10 +279,11 @@ int dlsh_is_on(const dlsh_course *c, const dlsh_step *s) { return is_among(c, s,
 
 static const dlsh_node *visit(walk *w, const dlsh_node *n, const frame *in, part p, int depth) {
     if (!n || depth > DEEPEST || (n->kind == DLSH_N_LIST && !n->nkids)) return NULL;
-    const dlsh_step at = {w->file, n, in ? in->call : NULL, p.item, w->added, w->now, in}, *from = w->now;
+    const dlsh_step at = {w->file, n, in ? in->call : NULL, p.item, w->added, w->now, in, p.field},
+                    *from = w->now;
     w->added = 0;
     if (is_among(w->passed, &at, 0) || w->passed->n == DLSH_STEPS) return NULL;
-    w->passed->at[w->passed->n++] = (dlsh_step){w->file, n, at.call, p.item, at.added, NULL, NULL};
+    w->passed->at[w->passed->n++] = (dlsh_step){w->file, n, at.call, p.item, at.added, NULL, NULL, p.field};
     const dlsh_property has = w->has ? w->has(w->ctx, &at) : DLSH_MAY_HAVE;
     if (has == DLSH_HAS_FIRST) return n;
     w->now = &at;
@@ -314,6 +315,7 @@ static dlsh_property is_made(void *ctx, const dlsh_step *at) {
     const dlsh_node *n = at->n, *of = n->kind == DLSH_N_FIELD || n->kind == DLSH_N_INDEX ? n->kids[0] : NULL;
     const dlsh_node *whole_of = of ? dlsh_origin_at(at, of, is_made, ctx) : NULL;
     if (n->kind == DLSH_N_NAME || (n->kind == DLSH_N_TUPLE && at->item >= 0)) return DLSH_MAY_HAVE;
+    if (n->kind == DLSH_N_RECORD && at->field) return DLSH_MAY_HAVE;
     if (whole_of && (whole_of->kind == DLSH_N_RECORD || whole_of->kind == DLSH_N_LIST)) return DLSH_MAY_HAVE;
     return dlsh_function_called(at->file, n) ? DLSH_HAS : DLSH_HAS_FIRST;
 }
