@@ -22,10 +22,10 @@ static int has_turn(const dlsh_examination *e, const char *file, const dlsh_node
     return 0;
 }
 
-/* A list, and the loop that appends to it what it carries on from item to item. */
+/* A list, or a tensor, and the loop that puts into it what it carries on from item to item. */
 typedef struct filling {
     const dlsh_examination *e;
-    const dlsh_node *loop, *append;
+    const dlsh_node *loop, *put, *value; /* put: the statement or call that does so */
     const char *list;
     const dlsh_node *beside; /* where it meets results in the other order */
     int forwards;            /* the loop does not turn: what is before is added up */
@@ -66,7 +66,7 @@ static dlsh_property takes_log(DLSH_UNUSED void *ctx, const dlsh_step *at) {
 
 static dlsh_property is_filled(void *ctx, const dlsh_step *at) {
     const filling *f = ctx;
-    if (at->n == f->append->kids[1]) return DLSH_HAS_FIRST;
+    if (at->n == f->value) return DLSH_HAS_FIRST;
     if (at->n->kind != DLSH_N_INDEX) return DLSH_MAY_HAVE;
     return dlsh_origin_at(at, at->n->kids[0], is_filled, ctx) ? DLSH_HAS_FIRST : DLSH_HAS_NOT; /* not by its places */
 }
@@ -132,13 +132,13 @@ static void look_at_filling(dlsh_examination *e, const char *file, filling *f) {
                 "go from the last reward to the first, rewards[::-1], and turn the list back behind the loop",
                 "%s is added up from the first item on: each action is credited with what came before it, not with "
                 "what followed\n"
-                "the loop of line %d goes forwards and appends its sum so far; line %d multiplies logarithms of "
+                "the loop of line %d goes forwards and keeps its sum so far; line %d multiplies logarithms of "
                 "probabilities by it",
                 f->list, f->loop->span.line, f->beside->span.line);
             return;
         }
         dlsh_found(
-            e, file, f->append->span.line, "turn it back: a list[::-1] behind the loop, or insert(0, ...) in it",
+            e, file, f->put->span.line, "turn it back: a list[::-1] behind the loop, or insert(0, ...) in it",
             "%s is filled from the last item to the first and never turned back: its items belong to other times "
             "than what they meet\n"
             "the loop of line %d goes backwards and appends what it carries on; line %d takes the first of it "
@@ -148,17 +148,95 @@ static void look_at_filling(dlsh_examination *e, const char *file, filling *f) {
     }
 }
 
+/* ---------------------------------------------------------------- sums by cumsum */
+
+/* Sums along places from the first one on, and where they meet logarithms of a net's probabilities. */
+typedef struct summing {
+    filling f;
+    const dlsh_node *sum;
+} summing;
+
+/* The last of all, x[:, -1:]: what is left when those before are taken away is what is to come. */
+static int is_last(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_node *at = n->kind == DLSH_N_INDEX ? n->kids[n->nkids - 1] : NULL;
+    if (at && at->kind == DLSH_N_SLICE) at = at->kids[0];
+    return at && dlsh_number_of(e, file, at) < 0;
+}
+
+static dlsh_property is_sum_of_past(void *ctx, const dlsh_step *at) {
+    summing *s = ctx;
+    const dlsh_node *n = at->n;
+    const int compares = n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE;
+    if (compares || turns(s->f.e, at->file, n) || is_last(s->f.e, at->file, n)) return DLSH_HAS_NOT;
+    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_SUB && dlsh_origin_at(at, n->kids[1], is_sum_of_past, s) &&
+        !dlsh_origin_at(at, n->kids[0], is_sum_of_past, s))
+        return DLSH_HAS_NOT;
+    if (!dlsh_is_call_of(n, "cumsum")) return DLSH_MAY_HAVE;
+    const dlsh_node *of = n->kids[0]->kind == DLSH_N_FIELD ? n->kids[0]->kids[0] : n->nkids > 1 ? n->kids[1] : NULL;
+    if (!of || dlsh_origin_at(at, of, turns_it, &s->f)) return DLSH_HAS_NOT;
+    return s->sum = n, DLSH_HAS_FIRST;
+}
+
+/* What was drawn by probabilities, as actions are: multinomial(p, n), rand(n) < p. */
+static dlsh_property is_drawn(DLSH_UNUSED void *ctx, const dlsh_step *at) {
+    const dlsh_node *n = at->n;
+    const int compares = n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE;
+    for (int k = 0; compares && k < 2; k++)
+        if (dlsh_is_call_of(n->kids[k], "rand|rand_like")) return DLSH_HAS_FIRST;
+    return dlsh_is_call_of(n, "multinomial|bernoulli|sample") ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+static dlsh_property meets_log(void *ctx, const dlsh_step *at) {
+    summing *s = ctx;
+    const dlsh_node *n = at->n;
+    for (int k = 0; n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL && k < 2; k++) {
+        const dlsh_node *own = n->kids[k], *other = n->kids[!k];
+        if (!dlsh_origin_at(at, own, is_sum_of_past, s) || dlsh_origin_at(at, own, takes_log, &s->f)) continue;
+        if (dlsh_origin_at(at, other, takes_log, &s->f) && dlsh_origin_at(at, other, is_result, &s->f) &&
+            dlsh_origin_at(at, other, is_drawn, NULL))
+            return s->f.beside = n, DLSH_HAS_FIRST;
+    }
+    return DLSH_MAY_HAVE;
+}
+
+static void find_sums_of_past(dlsh_examination *e) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
+        const dlsh_node *back = r->file ? dlsh_statement_at(r->file, r->line) : NULL;
+        summing s = {.f = {.e = e}};
+        if (!back || !dlsh_origin(r->file, back, meets_log, &s)) continue;
+        dlsh_found(e, r->file, s.sum->span.line, "add up from the last one on: rewards.flip([1]).cumsum(1).flip([1])",
+                   "rewards are added up from the first one on: each action is credited with what came before it, not "
+                   "with what followed\n"
+                   "cumsum is the sum so far; line %d multiplies logarithms of probabilities by it",
+                   s.f.beside->span.line);
+    }
+}
+
+/* ---------------------------------------------------------------- all */
+
+/* L.append(v), or of a loop that does not turn G[:, t] = v; NULL: it puts nothing. */
+static const dlsh_node *value_put(const dlsh_node *n, const dlsh_node *loop, int turned, const char **list) {
+    if (dlsh_is_method(n, "append") && n->nkids == 2 && n->kids[0]->kids[0]->kind == DLSH_N_NAME)
+        return *list = n->kids[0]->kids[0]->text, n->kids[1];
+    const dlsh_node *to = n->kind == DLSH_N_ASSIGN && n->nkids == 2 && !n->op && !turned ? n->kids[0] : NULL;
+    if (!to || to->kind != DLSH_N_INDEX || to->kids[0]->kind != DLSH_N_NAME) return NULL;
+    for (int k = 1; k < to->nkids; k++)
+        if (to->kids[k]->kind == DLSH_N_NAME && dlsh_is_item_of(loop, to->kids[k]->text))
+            return *list = to->kids[0]->text, n->kids[1];
+    return NULL;
+}
+
 void dlsh_find_not_turned_back(dlsh_examination *e) {
     DLSH_EACH_NODE (t) {
         const dlsh_node *loop = t.n->kind == DLSH_N_FOR ? t.n : NULL;
         if (!loop) continue;
         const int turned = has_turn(e, t.file, loop->kids[loop->nkids - 2]);
         DLSH_EACH_BELOW (k, dlsh_body_of(loop)) {
-            if (!dlsh_is_method(k.n, "append") || k.n->nkids != 2 || k.n->kids[0]->kids[0]->kind != DLSH_N_NAME)
-                continue;
-            filling f = {e, loop, k.n, k.n->kids[0]->kids[0]->text, NULL, !turned};
-            const int fills = turned ? is_carried(loop, k.n->kids[1]) : sum_before(loop, k.n->kids[1]) != NULL;
+            filling f = {.e = e, .loop = loop, .put = k.n, .forwards = !turned};
+            if (!(f.value = value_put(k.n, loop, turned, &f.list))) continue;
+            const int fills = turned ? is_carried(loop, f.value) : sum_before(loop, f.value) != NULL;
             if (fills && !is_reversed(t.file, f.list)) look_at_filling(e, t.file, &f);
         }
     }
+    find_sums_of_past(e);
 }
