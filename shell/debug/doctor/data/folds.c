@@ -128,6 +128,14 @@ static long trained_of(const dlsh_examination *e, const dlsh_pool *p, const dl_j
     return both;
 }
 
+/* Does the loop give the net's name another net in each round? That may lie where the former one was. */
+static int is_made_in(const dlsh_examination *e, const void *net, const char *file, const dlsh_node *loop) {
+    const char *name = NULL;
+    if (!dlsh_live_net(e, net, &name) || !name) return 0;
+    const dlsh_definition d = dlsh_define(dlsh_text_root(file), name, loop->span.end);
+    return d.value && d.at > loop->span.start && (d.value->kind == DLSH_N_CALL || d.value->kind == DLSH_N_NET);
+}
+
 static void tell(dlsh_examination *e, const dl_journal_row *test, const dl_journal_row *pass, const dlsh_node *loop,
                  const dlsh_pool *train, const dlsh_pool *apart, long both) {
     const char *name = NULL;
@@ -150,7 +158,7 @@ void dlsh_find_kept_net(dlsh_examination *e, const dlsh_pools *all, const void *
             const dl_journal_row *pass = NULL;
             DLSH_SCOPED(parts_free) parts p = {.n = 0};
             if (test->what != net || !dlsh_is_evaluation_pass(e, test) || strcmp(test->file, t.file) != 0 ||
-                !dlsh_runs_within(t.file, test->line, t.n))
+                !dlsh_runs_within(t.file, test->line, t.n) || is_made_in(e, net, t.file, t.n))
                 continue;
             DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
                 if (dlsh_runs_within(r->file, r->line, t.n) && r->at < test->at && goes_on(r)) pass = r;
