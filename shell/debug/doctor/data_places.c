@@ -26,10 +26,22 @@ static const dlsh_node *maker_of_trainer(const dlsh_examination *e, const char *
     return NULL;
 }
 
+/* What a call is given by a record, f(x, **options); NULL: nothing of that name. */
+static const dlsh_node *given_by_record(const char *file, const dlsh_node *call, const char *option) {
+    for (int i = 1; i < call->nkids; i++) {
+        const dlsh_node *n = call->kids[i], *all = n->kind == DLSH_N_SPREAD ? dlsh_made(file, n->kids[0]) : NULL;
+        for (int k = 0; all && all->kind == DLSH_N_RECORD && k < all->nkids; k++)
+            if (all->kids[k]->kind == DLSH_N_KWARG && !strcmp(all->kids[k]->text, option)) return all->kids[k]->kids[0];
+    }
+    return NULL;
+}
+
 const dlsh_node *dlsh_trainer_option(const dlsh_examination *e, const char *file, int place, const char *option) {
     const dlsh_node *n = maker_of_trainer(e, file);
     if (!n) return NULL;
-    const dlsh_node *given = dlsh_argument_of(n, place, option), *made = made_by(file, given);
+    const dlsh_node *given = dlsh_argument_of(n, place, option);
+    if (!given) given = given_by_record(file, n, option);
+    const dlsh_node *made = made_by(file, given);
     return made || !given || given->kind != DLSH_N_NAME ? made : dlsh_function_of(file, given->text);
 }
 
