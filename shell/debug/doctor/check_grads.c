@@ -358,7 +358,7 @@ static int reaches_others(const dl_journal_row *pass, dl_optimizer *o, const voi
 }
 
 /* The optimizer that takes steps, and the row of these; of several one whose steps find no gradients, or follow passes
- * that reach the leaf and nothing that it has (*wrong). */
+ * that reach the leaf and nothing that it has (*wrong), and rather one that goes on as long as these passes. */
 static dl_optimizer *stepping(const dlsh_examination *e, const void *leaf, const dl_journal_row **step, int *wrong) {
     dl_optimizer *o = NULL, *at;
     int near = 0;
@@ -366,9 +366,10 @@ static dl_optimizer *stepping(const dlsh_examination *e, const void *leaf, const
     DLSH_EACH_ROW (r, e, DL_DID_STEP) {
         at = dlsh_live_optimizer(e, r->what, NULL);
         const dl_journal_row *pass = at ? pass_before(e, r->till) : NULL;
-        const int others = pass && reaches_others(pass, at, leaf), nearer = pass && pass_has_leaf(pass, leaf);
-        if (at && (!o || others || (nearer && !near) || (!*wrong && 2 * r->empty > r->count)))
-            o = at, *step = r, *wrong |= others, near |= nearer;
+        const int others = pass && reaches_others(pass, at, leaf);
+        const int nearer = pass && pass_has_leaf(pass, leaf) ? 1 + (r->till > pass->till) : 0;
+        if (at && (!o || others || nearer > near || (!*wrong && 2 * r->empty > r->count)))
+            o = at, *step = r, *wrong |= others, near = nearer > near ? nearer : near;
     }
     return o;
 }
@@ -428,7 +429,7 @@ static void find_untrained(dlsh_examination *e) {
                     : made.line,
         overwritten ? "add to the list in each round, +=: here the last one overwrites the others"
         : choice    ? "a condition that leaves none out: the last list takes all that the others do not"
-        : behind    ? dlsh_kept(e, "make it behind line %d, which makes them, and give it them, too", newer)
+        : behind    ? dlsh_kept(e, "make this optimizer behind line %d, where its net has got these parameters", newer)
         : wrong
             ? dlsh_kept(e, "%s(%.*s, ...) here: the parameters that its loss is made of", kind, name_of_net, m.names)
             : dlsh_kept(e, "give the optimizer all that is to be trained: %s([a, b], lr=...), or a group more", kind));

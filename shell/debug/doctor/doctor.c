@@ -288,11 +288,11 @@ static const struct {
     {"gradients get through", "codes that were chosen", "parts of the loss", "outweighs"},
     {"targets of the loss", "by what it teaches", "dead and saturated units", ""},
     {"gradients get through", "without history", "parts of the loss", ""},
+    {"parameters and optimizers", "no optimizer trains", "size of updates", "is too large"},
     {"parameters and optimizers", "without their history", "parts of the loss", ""},
     {"parameters and optimizers", "without their history", "layers reach the data", ""},
     {"parameters and optimizers", "without their history", "batches and evaluations", "not scaled"},
     {"training and evaluation mode", "is trained in evaluation mode", "the initial loss", ""},
-    {"the data", "written in place", "batches and evaluations", "is not scaled"},
 };
 
 static void mark_consequences(dlsh_examination *e) {
