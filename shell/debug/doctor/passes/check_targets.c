@@ -323,8 +323,7 @@ static void look_at_spoiled(dlsh_examination *e, const char *file, const dlsh_no
     const int field = name->kind == DLSH_N_FIELD;
     if (!field && (name->kind != DLSH_N_NAME || dlsh_uses_net(e, file, name))) return; /* as of what actions brought */
     if (!dlsh_uses_net(e, file, out) || !dlsh_origin(file, out, is_same_value, (void *)target)) return;
-    const dlsh_node *made =
-        field ? dlsh_made(file, name) : dlsh_definition_of(file, name->text, n->span.start, NULL);
+    const dlsh_node *made = field ? dlsh_made(file, name) : dlsh_definition_of(file, name->text, n->span.start, NULL);
     const dlsh_node *clean = made ? clean_of(file, made) : NULL;
     if (!clean || made->span.start >= n->span.start) return;
     if (field ? !is_wanted(e, file, clean) : table && !has_clean_table(e, file, table, clean)) return;

@@ -101,3 +101,5 @@ void dlsh_find_weights_of_sum(dlsh_examination *e, dlsh_pass p, const dl_journal
 double dlsh_ignored_label(const dl_journal_node *n);
 /* The share of right ones among all places, where the loss leaves some out, as padding (left_out.c). */
 void dlsh_find_counted_padding(dlsh_examination *e);
+/* Does a later weight follow the product of a node, a vector too (check_symmetry.c)? */
+int dlsh_is_hidden(dlsh_pass p, const dl_journal_node *n);
