@@ -567,7 +567,7 @@ static void find_other_scale(dlsh_examination *e, const dlsh_pools *all, const d
         if (!train || r->count > train->count) train = r;
     }
     if (!train || asks_for_points(e, test, dlsh_text_root(test->file)) ||
-        dlsh_was_found(e, "the data", "as those of training") ||
+        dlsh_was_found(e, "the data", "as those of training") || dlsh_was_found(e, "the data", "written in place") ||
         dlsh_was_found(e, "training and evaluation mode", "averages of batchnorm")) /* so that layers differ */
         return;
     const int line = dlsh_line_of_input(e, test), own = dlsh_line_of_input(e, train);
@@ -595,7 +595,7 @@ static void find_other_scale(dlsh_examination *e, const dlsh_pools *all, const d
                    test->x.mean, test->x.std, test->line, train->x.mean, train->x.std, train->line,
                    of_train && !of_test ? dlsh_kept(e, ": line %d scales those alone", of_train->span.line) : "");
     if (!f) return;
-    f->effect = dlsh_was_found(e, "the data", "written in place") || dlsh_was_found(e, "gradients are zeroed", "");
+    f->effect = dlsh_was_found(e, "gradients are zeroed", "");
 }
 
 /* Was a variable that holds samples of evaluations scaled by itself, and one of training by itself, too? */

@@ -106,6 +106,7 @@ static void look_at_product(dlsh_examination *e, dlsh_pass p, const dl_journal_n
     if (!v || w->leaf == v->leaf || uses_of(p, by) > 1 || are_of_two_nets(by, n) || ends_attention(p, by) ||
         is_change_beside(p, by, n))
         return;
+    if (!all_straight && e->nfindings > e->nnotes) return; /* no hint beside a cause */
     const long in = inputs_of(v, unit_before), middle = v->shape[unit_before], out = w->shape[unit];
     if (middle < (in < out ? in : out)) return; /* a narrow middle is meant */
     const dl_source at = place_between(by, n);

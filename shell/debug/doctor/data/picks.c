@@ -201,7 +201,8 @@ static int is_taken_one_by_one(const dlsh_traced *x, const dlsh_traced *y) {
     if (!b || a <= b || strcmp(x->picks + a - b, y->picks) != 0 || x->random || n >= sizeof name) return 0;
     snprintf(name, sizeof name, "%.*s", (int)n, x->picks);
     DLSH_EACH_NODE (t)
-        if (t.n->kind == DLSH_N_FOR && dlsh_is_call_of(t.n->kids[t.n->nkids - 2], "range") && dlsh_is_item_of(t.n, name))
+        if (t.n->kind == DLSH_N_FOR && dlsh_is_call_of(t.n->kids[t.n->nkids - 2], "range") &&
+            dlsh_is_item_of(t.n, name))
             return 1;
     return 0;
 }

@@ -279,8 +279,7 @@ int dlsh_is_on(const dlsh_course *c, const dlsh_step *s) { return is_among(c, s,
 
 static const dlsh_node *visit(walk *w, const dlsh_node *n, const frame *in, part p, int depth) {
     if (!n || depth > DEEPEST || (n->kind == DLSH_N_LIST && !n->nkids)) return NULL;
-    const dlsh_step at = {w->file, n, in ? in->call : NULL, p.item, w->added, w->now, in, p.field},
-                    *from = w->now;
+    const dlsh_step at = {w->file, n, in ? in->call : NULL, p.item, w->added, w->now, in, p.field}, *from = w->now;
     w->added = 0;
     if (is_among(w->passed, &at, 0) || w->passed->n == DLSH_STEPS) return NULL;
     w->passed->at[w->passed->n++] = (dlsh_step){w->file, n, at.call, p.item, at.added, NULL, NULL, p.field};

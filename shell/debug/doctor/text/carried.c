@@ -282,7 +282,10 @@ void dlsh_find_carried_state(dlsh_examination *e, const char *file, const dlsh_n
                    "begin each batch with a state of its own: zeros, or none",
                    "%s, the state that a batch leaves, is given to the next batch, which is of other samples\n"
                    "batches are %s (line %d): each of %ld samples begins with the end of another one; line %d keeps it",
-                   c.name, mixed ? "in random order" : anew ? "drawn anew" : "of rows that have nothing to do with each other",
+                   c.name,
+                   mixed  ? "in random order"
+                   : anew ? "drawn anew"
+                          : "of rows that have nothing to do with each other",
                    loop->span.line, c.samples, c.next->span.line);
         return;
     }
