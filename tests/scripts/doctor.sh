@@ -83,7 +83,7 @@ m.eval()
 no_grad { print((m(x).argmax(1) == y).float().mean().item() > 0) }
 doctor
 .
-dlsh -n --db none typing 2>err | grep -oE "has been set anew since|[0-9]+ of them frozen"
+dlsh -n --db none typing 2>err | grep -oE "numbers that it got later|[0-9]+ of them frozen"
 # A check without a finding says so in any case, where nothing of its kind was seen, and where a finding may explain it.
 dlsh -n --db none gq13_trained_weights_of_losses.dlsh 2>err |
     grep -oE "^(PASS|----)  (hooks keep the direction|copies follow what they are made of|the loss falls): [^:]*"
