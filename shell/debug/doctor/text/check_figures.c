@@ -438,6 +438,7 @@ dl_status dlsh_check_figures(dlsh_examination *e) {
     DLSH_EACH_NODE (t) see(e, t.file, t.n, t.within, t.depth);
     dlsh_find_wrong_counts(e);
     dlsh_find_mixed_scales(e);
+    dlsh_find_brought_back(e);
     dlsh_find_choices_for_scores(e);
     dlsh_find_counted_padding(e);
     return DL_OK;

@@ -36,6 +36,8 @@ int dlsh_gives_gradients(const dlsh_node *n);
 int dlsh_find_wrong_power(dlsh_examination *e, const char *file, const dlsh_node *update, int of_gradient);
 /* Figures that mix a variable with what was made of it by scaling: 1 - error(p, scaled) / raw.var(), p - raw. */
 void dlsh_find_mixed_scales(dlsh_examination *e);
+/* Results that are brought back to the scale of the targets in part (brought_back.c). */
+void dlsh_find_brought_back(dlsh_examination *e);
 /* 1: a figure is to rise, -1: to fall, 0: not known; by its name alone, or by how it is computed (aim.c). */
 int dlsh_aim_of_name(const char *name);
 int dlsh_aim_of(const char *file, const dlsh_node *n);
