@@ -118,7 +118,8 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     int constant = v && v->n > 1 && v->std <= 1e-6 * fabs(v->mean) && v->shape[unit] > 1;
     if (w && dl_ndim(w) != v->ndim) return;
     const int apart = !constant || is_met(p, n) || are_told_apart(p, v);
-    if (w ? !units_alike(w, v->turned && dl_ndim(w) == 2 ? 1 - unit : unit) && apart : !constant || !dlsh_is_hidden(p, n))
+    if (w ? !units_alike(w, v->turned && dl_ndim(w) == 2 ? 1 - unit : unit) && apart
+          : !constant || !dlsh_is_hidden(p, n))
         return;
     dl_source maker = {dlsh_node_file(n), dlsh_node_line(n)}, writer = maker;
     if (w) dlsh_tensor_places(w, &maker, &writer);
