@@ -76,7 +76,7 @@ static dlsh_property makes_mask(void *ctx, const dlsh_step *s) {
     const dlsh_node *n = s->n;
     (void)ctx;
     if (dlsh_is_call_of(n, "tril|triu|tril_|triu_")) return DLSH_HAS_FIRST;
-    const int compares = n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE;
+    const int compares = dlsh_is_comparison(n);
     return compares ? DLSH_HAS : dlsh_is_call_of(n, "argmax|topk|sort") ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
 }
 

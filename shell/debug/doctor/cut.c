@@ -15,7 +15,7 @@ static const char cutting[] =
 
 static int is_cut(const dlsh_node *n) {
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : n->kind == DLSH_N_FIELD ? n : NULL;
-    if (n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE) return 1;
+    if (dlsh_is_comparison(n)) return 1;
     return by && by->text && (by->kind == DLSH_N_FIELD || by->kind == DLSH_N_NAME) && dlsh_is_word(cutting, by->text);
 }
 

@@ -65,6 +65,9 @@ const dlsh_node *dlsh_returned(const char *file, const dlsh_definition *d);
 const dlsh_node *dlsh_last_call(const dlsh_node *root, const dlsh_node *fn);
 const dlsh_node *dlsh_only_call(const dlsh_node *root, const dlsh_node *fn);
 static inline int dlsh_is_loop(const dlsh_node *n) { return n->kind == DLSH_N_FOR || n->kind == DLSH_N_WHILE; }
+static inline int dlsh_is_comparison(const dlsh_node *n) {
+    return n && n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE;
+}
 static inline const dlsh_node *dlsh_body_of(const dlsh_node *loop) { return loop->kids[loop->nkids - 1]; }
 /* The innermost loop or function of a tree around a place; NULL: none. */
 const dlsh_node *dlsh_block_around(const dlsh_node *n, int place);

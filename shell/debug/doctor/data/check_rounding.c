@@ -24,7 +24,7 @@ static int casts_to_whole(const dlsh_node *call) {
 
 /* a > b, (a > b) & (c > d): true or false, of which a cast loses nothing */
 static int is_condition(const dlsh_node *n) {
-    if (n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE) return 1;
+    if (dlsh_is_comparison(n)) return 1;
     const int joined = n->kind == DLSH_N_BINARY && n->nkids == 2;
     return joined && is_condition(n->kids[0]) && is_condition(n->kids[1]);
 }

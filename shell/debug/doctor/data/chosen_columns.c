@@ -42,7 +42,7 @@ static dlsh_property reads_all(void *ctx, const dlsh_step *at) {
     const dlsh_node *n = at->n, *rows = n->kind == DLSH_N_INDEX && n->nkids == 2 ? n->kids[1] : NULL;
     const int slice = rows && rows->kind == DLSH_N_SLICE;
     if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_BITAND) return DLSH_HAS_NOT;
-    if (n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE && /* on no way of values */
+    if (dlsh_is_comparison(n) && /* on no way of values */
         dlsh_origin_at(at, n->kids[0], reads_all, ctx))
         return DLSH_HAS_FIRST;
     if (!rows || (slice && !rows->kids[0] && !rows->kids[1])) return is_target(ctx, at);

@@ -197,7 +197,7 @@ static void compare(dlsh_examination *e, const given *g, const search *s, const 
 /* Is it compared with a number, as to choose some rows, id % 5 == 0? */
 static int is_compared(const dlsh_tree *t) {
     const dlsh_node *around = t->depth ? t->within[t->depth - 1] : NULL;
-    return around && around->kind == DLSH_N_BINARY && around->op >= DLSH_OP_EQ && around->op <= DLSH_OP_GE;
+    return dlsh_is_comparison(around);
 }
 
 void dlsh_find_folded(dlsh_examination *e) {

@@ -175,7 +175,7 @@ static dlsh_property is_choice(DLSH_UNUSED void *ctx, const dlsh_step *at) {
     static const char keeping[] = "float|to|int|long|double|bool|squeeze|flatten|view|reshape|detach|cpu|cat|concat|"
                                   "clone|tensor|stack|unsqueeze|append";
     const dlsh_node *n = at->n;
-    if (n->kind == DLSH_N_BINARY) return n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE ? DLSH_HAS_FIRST : DLSH_HAS_NOT;
+    if (n->kind == DLSH_N_BINARY) return dlsh_is_comparison(n) ? DLSH_HAS_FIRST : DLSH_HAS_NOT;
     if (n->kind != DLSH_N_CALL || dlsh_function_called(at->file, n) || dlsh_is_call_of(n, keeping))
         return DLSH_MAY_HAVE;
     const int written = dlsh_is_call_of(n, "where") && n->nkids == 4 && !n->kids[2]->nkids && !n->kids[3]->nkids;

@@ -337,7 +337,7 @@ static int takes_slices(const dlsh_node *n) {
 
 /* Does a comparison read a slice of what has that name, y[:800] > 0? Then it has no numbers to be mended. */
 static int is_compared(const dlsh_node *n, const char *name) {
-    const int comparison = n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE;
+    const int comparison = dlsh_is_comparison(n);
     int found = comparison && takes_slices(n->kids[0]) && dlsh_names(n->kids[0]->kids[0], name);
     for (int i = 0; i < n->nkids && !found; i++) found = n->kids[i] && is_compared(n->kids[i], name);
     return found;

@@ -75,7 +75,7 @@ static const dlsh_node *comparison_of(const dlsh_node *n) {
         sums |= !strcmp(n->kids[0]->text, "sum"), n = n->kids[0]->kids[0];
     const int count = n && n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], "sum") && n->nkids == 2;
     if (count) sums = 1, n = n->kids[1];
-    return sums && n && n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE ? n : NULL;
+    return sums && dlsh_is_comparison(n) ? n : NULL;
 }
 
 /* loss.item() * len(y): a sum over samples. */

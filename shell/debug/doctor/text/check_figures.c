@@ -254,7 +254,7 @@ static int is_count(const dlsh_node *n) {
     if (!dlsh_is_method(n, "sum")) return 0;
     const dlsh_node *of = n->kids[0]->kids[0];
     while (of->kind == DLSH_N_CALL && of->kids[0]->kind == DLSH_N_FIELD) of = of->kids[0]->kids[0];
-    return of->kind == DLSH_N_BINARY && of->op >= DLSH_OP_EQ && of->op <= DLSH_OP_GE;
+    return dlsh_is_comparison(of);
 }
 
 /* hits += (...).sum() in a loop over batches, then hits / len(batches). */

@@ -166,7 +166,7 @@ static int is_last(const dlsh_examination *e, const char *file, const dlsh_node 
 static dlsh_property is_sum_of_past(void *ctx, const dlsh_step *at) {
     summing *s = ctx;
     const dlsh_node *n = at->n;
-    const int compares = n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE;
+    const int compares = dlsh_is_comparison(n);
     if (compares || turns(s->f.e, at->file, n) || is_last(s->f.e, at->file, n)) return DLSH_HAS_NOT;
     if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_SUB && dlsh_origin_at(at, n->kids[1], is_sum_of_past, s) &&
         !dlsh_origin_at(at, n->kids[0], is_sum_of_past, s))
@@ -180,7 +180,7 @@ static dlsh_property is_sum_of_past(void *ctx, const dlsh_step *at) {
 /* What was drawn by probabilities, as actions are: multinomial(p, n), rand(n) < p. */
 static dlsh_property is_drawn(DLSH_UNUSED void *ctx, const dlsh_step *at) {
     const dlsh_node *n = at->n;
-    const int compares = n->kind == DLSH_N_BINARY && n->op >= DLSH_OP_EQ && n->op <= DLSH_OP_GE;
+    const int compares = dlsh_is_comparison(n);
     for (int k = 0; compares && k < 2; k++)
         if (dlsh_is_call_of(n->kids[k], "rand|rand_like")) return DLSH_HAS_FIRST;
     return dlsh_is_call_of(n, "multinomial|bernoulli|sample") ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;

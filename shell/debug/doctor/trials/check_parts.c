@@ -228,7 +228,7 @@ static int keeps_future(const dl_recorded *c, const dl_tensor *y, long t) {
 }
 
 static dlsh_property makes_mask(DLSH_UNUSED void *ctx, const dlsh_step *at) {
-    const int compares = at->n->kind == DLSH_N_BINARY && at->n->op >= DLSH_OP_EQ && at->n->op <= DLSH_OP_GE;
+    const int compares = dlsh_is_comparison(at->n);
     return compares || dlsh_is_call_of(at->n, "tril|triu") ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
 }
 
