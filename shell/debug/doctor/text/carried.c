@@ -208,9 +208,9 @@ static const char draws[] = "rand|randn|randint|normal|bernoulli|rand_like|randn
 static int keeps_rows(const dlsh_node *call) {
     static const char each[] = "zeros|ones|full|arange|linspace|tensor|float|to|long|int|item|abs|sin|cos|tan|exp|log|"
                                "sqrt|tanh|sigmoid|relu|clamp|round|floor|ceil|sign|pow|where|maximum|minimum|one_hot|"
-                               "unsqueeze|squeeze|zeros_like|ones_like|clone|contiguous|range|len|int";
+                               "unsqueeze|squeeze|zeros_like|ones_like|clone|contiguous|range|len";
     static const char along[] = "sum|mean|amax|amin|max|min|argmax|argmin|cumsum|cumprod|prod|std|var|any|all|softmax|"
-                                "sort|flip|diff|norm|roll|cat|stack|softmax";
+                                "sort|flip|diff|norm|roll|cat|stack";
     if (dlsh_is_call_of(call, draws) || dlsh_is_call_of(call, each)) return 1;
     if (!dlsh_is_call_of(call, along)) return 0;
     const dlsh_node *last = call->nkids > 1 ? call->kids[call->nkids - 1] : NULL; /* dim=, but for keepdim= */
@@ -262,9 +262,7 @@ static int is_drawn_by_rows(const dlsh_examination *e, const char *file, const c
 static int is_on_way_of_loss(const dlsh_examination *e, const char *file, const carrying *c) {
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         const dlsh_node *back = strcmp(r->file, file) ? NULL : dlsh_statement_at(file, r->line);
-        if (back && back->span.start > c->loop->span.start && back->span.end <= c->loop->span.end &&
-            dlsh_origin(file, back, is_use, (void *)c->use))
-            return 1;
+        if (is_in(back, c->loop) && dlsh_origin(file, back, is_use, (void *)c->use)) return 1;
     }
     return 0;
 }
