@@ -156,8 +156,8 @@ template <class F, class R, class... A> struct dl_pointwise {
         return most > DL_EACH ? DL_EACH : most > least ? most : least;
     }
     /* Elements of a vector: 16 bytes of the largest operand, as two registers of 16 bytes side by side are read more
-     * slowly (the product of 4096 x 4096 numbers in c64 takes 94.8 us on an H200, with 4 elements 100.8, c128 94.7 and
-     * 119), and a whole register of the smallest. */
+     * slowly (the product of 4096 x 4096 numbers in c64 takes 94.8 us on an H200, with 4 elements 100.8, of half as
+     * many in c128 94.7 and 119.0), and a whole register of the smallest. */
     enum { EACH = each() };
     /* Vectors of a thread. Two of one operand hide each other's latency: softplus of 4096 x 4096 numbers in f32 takes
      * 38.5 us on an H200, with one 40.8, and what waits for memory alone as long as with one. */
