@@ -282,7 +282,7 @@ static void norms(void **state) {
     dl_cpu_grain(had);
 }
 
-/* Of channels that are planes, in groups that stay in registers and the rest; how: with statistics of the batch. */
+/* Of channels; how: with statistics of the batch. */
 static dl_tensor *batch_normed(const operands *o) {
     const long C = dl_shape(o->x)[1];
     if (o->how) return dl_batch_norm(o->x, NULL, NULL, NULL, NULL, 1, 0.1, 1e-2);
@@ -293,9 +293,12 @@ static dl_tensor *batch_normed(const operands *o) {
     return y;
 }
 
-static void norms_of_planes(void **state) {
+/* Channels that are planes, and columns: in groups that stay in registers and the rest; few columns, of which rows go
+ * together, and several chunks. */
+static void norms_of_channels(void **state) {
     (void)state;
     static const long lengths[] = {0, 1, 15, 16, 17, 31, 48, 100, 4099};
+    static const long columns[][2] = {{120, 3}, {131, 5}, {130, 10}, {6, 1}, {77, 71}, {1030, 64}, {3, 100}};
     const long had = dl_cpu_grain(100);
     for (int k = 0; k < 2; k++)
         for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
@@ -305,6 +308,11 @@ static void norms_of_planes(void **state) {
                 check(batch_normed, (operands){x, NULL, NULL, 0, how}, 10, "batch_norm");
                 dl_unref(x);
             }
+    for (size_t i = 0; i < 4 * sizeof columns / sizeof *columns; i++) {
+        dl_tensor *x = drawn((unsigned)i, 2, columns[i / 4], types[i % 2]);
+        check(batch_normed, (operands){x, NULL, NULL, 0, i / 2 % 2}, 10, "batch_norm of columns");
+        dl_unref(x);
+    }
     dl_cpu_grain(had);
 }
 
@@ -346,7 +354,7 @@ int main(void) {
                                        cmocka_unit_test(losses_by_labels),
                                        cmocka_unit_test(softmaxes),
                                        cmocka_unit_test(norms),
-                                       cmocka_unit_test(norms_of_planes),
+                                       cmocka_unit_test(norms_of_channels),
                                        cmocka_unit_test(both_extremes),
                                        cmocka_unit_test(infinities_are_seen)};
     return cmocka_run_group_tests(tests, NULL, NULL);

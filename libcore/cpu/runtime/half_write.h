@@ -29,10 +29,10 @@ static inline __m256i dl_bf16_high(__m256 x) {
         _mm256_blendv_ps(_mm256_castsi256_ps(num), _mm256_castsi256_ps(nan), _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
     return _mm256_srli_epi32(_mm256_castps_si256(of), 16);
 }
-enum { DL_WRITE_bf16 = 16 };
+enum { DL_WRITE_bf16 = 8 };
 static inline void dl_write_group_bf16(const float *x, bf16 *to) {
-    const __m256i a = dl_bf16_high(_mm256_loadu_ps(x)), b = dl_bf16_high(_mm256_loadu_ps(x + 8));
-    _mm256_storeu_si256((__m256i *)to, _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8));
+    const __m256i a = dl_bf16_high(_mm256_loadu_ps(x));
+    _mm_storeu_si128((__m128i *)to, _mm_packus_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1)));
 }
 #else
 enum { DL_WRITE_bf16 = 1 };

@@ -43,7 +43,7 @@ static void normalise_group(void *arg, long i) {
     const char *x = n->x + i * d * es;
     char *y = n->y + i * d * es;
     double square;
-    n->f->moments(x, d, 1, 1, 0, &n->mean[i], &square);
+    n->f->moments(x, d, 1, 1, &n->mean[i], &square);
     n->rstd[i] = 1 / sqrt(square / (double)d + n->eps);
     for (long c = 0; c < n->per; c++) {
         const double scale = n->rstd[i] * n->weight[first + c];

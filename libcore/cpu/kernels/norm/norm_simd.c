@@ -1,241 +1,119 @@
 /* Loops over channels, see norm.h. Sums of f32 run in f32 over short stretches, which are added up in f64; the order is
- * fixed. Includes itself once an element type. */
-#ifndef REAL
+ * fixed. Includes itself once a dtype. */
+#ifndef ELEM
 #include "cpu/kernels/norm/norm.h"
-#include "cpu/runtime/half.h"
-#include "cpu/runtime/half_write.h"
-#include "cpu/runtime/vec.h"
+#include "cpu/kernels/groups.h"
 
-enum { STRETCH = 1024, ROWS = 64 }; /* of a plane; of rows, where each lane adds up all by itself */
-enum { PIECE = 4096 };              /* elements that are read twice, or converted, in the cache */
-enum { GROUP = 16 };                /* elements of 16 bits of a plane that are computed in registers */
+enum { NC = DL_NORM_CHANNELS };
 
-static long piece(long rows, long nc) { return rows < PIECE / nc ? rows : PIECE / nc; }
+/* What formulas are of: v of x and w of g; of several channels also their numbers, of a plane variables of these names.
+ */
+#define OF_PLANE(T, IN, IN_REAL) const T v = IN(x) - m0;
+#define TWO_OF_PLANE(T, IN, IN_REAL) const T v = IN(x) - m0, w = IN(g);
+#define OF_CHANNELS(T, IN, IN_REAL) const T v = IN(x) - IN_REAL(m), a0 = IN_REAL(a), b0 = IN_REAL(b);
+#define TWO_OF_CHANNELS(T, IN, IN_REAL)                                                                                \
+    const T v = IN(x) - IN_REAL(m), w = IN(g), a0 = IN_REAL(a), b0 = IN_REAL(b), c0 = IN_REAL(c);
+#define NORMALISED v *a0 + b0
+#define GRADIENT w *a0 + (v * b0 + c0)
 
-#define BOTH_REALS "cpu/kernels/norm/norm_simd.c"
-#include "cpu/runtime/both_reals.def"
-
-/* n rows between memory and a dense piece. */
-#define DENSE(T)                                                                                                       \
-    static void up_##T(const unsigned short *x, long n, long stride, long nc, float *to) {                             \
-        const bool all = stride == nc;                                                                                 \
-        for (long r = 0; r < (all ? 1 : n); r++)                                                                       \
-            DL_SIMD_NAME(dl_##T##_up)(all ? n * nc : nc, x + r * stride, to + r * nc);                                 \
-    }                                                                                                                  \
-    static void down_##T(const float *y, long n, long stride, long nc, unsigned short *to) {                           \
-        const bool all = stride == nc;                                                                                 \
-        for (long r = 0; r < (all ? 1 : n); r++)                                                                       \
-            DL_SIMD_NAME(dl_##T##_down)(all ? n * nc : nc, y + r * nc, to + r * stride);                               \
+/* The same over rows. */
+#define SUMS(T, IN, IN_REAL)                                                                                           \
+    T v = {0};                                                                                                         \
+    for (long i = 0; i < together; i++) v += IN(x + (r + i) * stride);
+#define DEVIATIONS(T, IN, IN_REAL)                                                                                     \
+    const T about = IN_REAL(m);                                                                                        \
+    T v = {0}, square = {0};                                                                                           \
+    for (long i = 0; i < together; i++) {                                                                              \
+        const T d = IN(x + (r + i) * stride) - about;                                                                  \
+        v += d, square += d * d;                                                                                       \
+    }
+#define GRADIENT_SUMS(T, IN, IN_REAL)                                                                                  \
+    const T about = IN_REAL(m);                                                                                        \
+    T v = {0}, w = {0};                                                                                                \
+    for (long i = 0; i < together; i++) {                                                                              \
+        const T h = IN(g + (r + i) * stride);                                                                          \
+        w += h, v += h * (IN(x + (r + i) * stride) - about);                                                           \
     }
 
-/* d = `formula` of v, elements of x, and w, those of W, over groups of a plane; `done` elements of it are. */
-#define PLANE(T, W, d, formula)                                                                                        \
-    for (; nc == 1 && stride == 1 && done + GROUP <= rows; done += GROUP) {                                            \
-        float vs[GROUP], ws[GROUP];                                                                                    \
-        dl_read_##T(GROUP, x + done, vs), dl_read_##T(GROUP, (W) + done, ws);                                          \
-        for (long k = 0; k < GROUP * 4 / DL_PART; k++) {                                                               \
-            const dl_pf v = dl_pload_f32(vs, k), w = dl_pload_f32(ws, k), r = formula;                                 \
-            (void)w, memcpy(vs + k * DL_PART / 4, &r, sizeof r);                                                       \
-        }                                                                                                              \
-        dl_write_##T(GROUP, vs, (d) + done);                                                                           \
-    }
+#define FLOATS "cpu/kernels/norm/norm_simd.c"
+#include "cpu/runtime/floats.def"
 
-/* The loops of f32 on pieces of n rows from row r on. */
-#define PIECES for (long r = done, n; n = piece(rows - r, nc), r < rows; r += n)
-#define HALVES(T)                                                                                                      \
-    DENSE(T)                                                                                                           \
-    static void moments_##T(const void *xv, long rows, long stride, long nc, long before, double *mean,                \
-                            double *square) {                                                                          \
-        const unsigned short *x = xv;                                                                                  \
-        const long done = 0;                                                                                           \
-        _Alignas(64) float xs[PIECE];                                                                                  \
-        PIECES {                                                                                                       \
-            up_##T(x + r * stride, n, stride, nc, xs);                                                                 \
-            moments_f32(xs, n, nc, nc, before + r, mean, square);                                                      \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void apply_##T(const void *xv, void *yv, long rows, long stride, long nc, const double *mean,               \
-                          const double *scale, const double *shift) {                                                  \
-        const unsigned short *x = xv;                                                                                  \
-        unsigned short *y = yv;                                                                                        \
-        const float m0 = (float)*mean, a0 = (float)*scale, b0 = (float)*shift;                                         \
-        long done = 0;                                                                                                 \
-        PLANE(T, x, y, (v - m0) * a0 + b0)                                                                             \
-        _Alignas(64) float xs[PIECE];                                                                                  \
-        PIECES {                                                                                                       \
-            up_##T(x + r * stride, n, stride, nc, xs);                                                                 \
-            apply_f32(xs, xs, n, nc, nc, mean, scale, shift);                                                          \
-            down_##T(xs, n, stride, nc, y + r * stride);                                                               \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void grad_sums_##T(const void *xv, const void *gv, long rows, long stride, long nc, const double *mean,     \
-                              double *sg, double *sgx) {                                                               \
-        const unsigned short *x = xv, *g = gv;                                                                         \
-        const long done = 0;                                                                                           \
-        _Alignas(64) float xs[PIECE], gs[PIECE];                                                                       \
-        PIECES {                                                                                                       \
-            up_##T(x + r * stride, n, stride, nc, xs), up_##T(g + r * stride, n, stride, nc, gs);                      \
-            grad_sums_f32(xs, gs, n, nc, nc, mean, sg, sgx);                                                           \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void grad_apply_##T(const void *xv, const void *gv, void *dv, long rows, long stride, long nc,              \
-                               const double *mean, const double *a, const double *b, const double *c) {                \
-        const unsigned short *x = xv, *g = gv;                                                                         \
-        unsigned short *d = dv;                                                                                        \
-        const float m0 = (float)*mean, a0 = (float)*a, b0 = (float)*b, c0 = (float)*c;                                 \
-        long done = 0;                                                                                                 \
-        PLANE(T, g, d, w *a0 + ((v - m0) * b0 + c0))                                                                   \
-        _Alignas(64) float xs[PIECE], gs[PIECE];                                                                       \
-        PIECES {                                                                                                       \
-            up_##T(x + r * stride, n, stride, nc, xs), up_##T(g + r * stride, n, stride, nc, gs);                      \
-            grad_apply_f32(xs, gs, gs, n, nc, nc, mean, a, b, c);                                                      \
-            down_##T(gs, n, stride, nc, d + r * stride);                                                               \
-        }                                                                                                              \
-    }
-HALVES(f16)
-HALVES(bf16)
-
+#define LOOPS(t)                                                                                                       \
+    { moments_##t, apply_##t, grad_sums_##t, grad_apply_##t }
 const dl_norm_loops DL_SIMD_NAME(dl_norm)[DL_NDTYPE] = {
-    [DL_F32] = {moments_f32, apply_f32, grad_sums_f32, grad_apply_f32},
-    [DL_F64] = {moments_f64, apply_f64, grad_sums_f64, grad_apply_f64},
-    [DL_F16] = {moments_f16, apply_f16, grad_sums_f16, grad_apply_f16},
-    [DL_BF16] = {moments_bf16, apply_bf16, grad_sums_bf16, grad_apply_bf16},
-};
+    [DL_F32] = LOOPS(f32), [DL_F64] = LOOPS(f64), [DL_F16] = LOOPS(f16), [DL_BF16] = LOOPS(bf16)};
 
 #else
 
-enum { S(L) = S(DL_LANES), S(NC) = DL_NORM_CHANNELS };
+#include "cpu/kernels/norm/moments.def"
 
-/* Two sums over elements of a plane, `one` and `two` being their terms for v (x less mean) and w (of W). */
-#define PLANE_SUMS(W, one, two, sum1, sum2)                                                                            \
-    for (long r0 = 0; r0 < rows; r0 += STRETCH) {                                                                      \
-        long r1 = rows - r0 < STRETCH ? rows : r0 + STRETCH, r = r0;                                                   \
-        VPART p1[DL_PARTS] = {0}, p2[DL_PARTS] = {0};                                                                  \
-        REAL s1[S(L)], s2[S(L)];                                                                                       \
-        for (; r + S(L) <= r1; r += S(L))                                                                              \
-            for (long k = 0; k < DL_PARTS; k++) {                                                                      \
-                const VPART v = S(dl_pload)(x + r, k) - m, w = S(dl_pload)(W + r, k);                                  \
-                (void)w, p1[k] += one, p2[k] += two;                                                                   \
-            }                                                                                                          \
-        memcpy(s1, p1, sizeof s1), memcpy(s2, p2, sizeof s2);                                                          \
-        for (long l = 0; r < r1; r++, l++) {                                                                           \
-            const REAL v = x[r] - m, w = W[r];                                                                         \
-            (void)w, s1[l] += one, s2[l] += two;                                                                       \
-        }                                                                                                              \
-        (sum1) += S(dl_vsum)(S(dl_vload)(s1)), (sum2) += S(dl_vsum)(S(dl_vload)(s2));                                  \
-    }
+static void S(narrow)(long nc, const double *from, REAL *to) {
+    for (long c = 0; c < nc; c++) to[c] = (REAL)from[c];
+}
 
-static void S(sum)(const REAL *x, long rows, long stride, long nc, double *sum) {
-    if (nc == 1 && stride == 1) {
-        double other = 0;
-        REAL m = 0;
-        PLANE_SUMS(x, v, w, *sum, other)
-        return;
-    }
-    for (long r0 = 0; r0 < rows; r0 += ROWS) {
-        REAL acc[S(NC)] = {0};
-        for (long r = r0; r < rows && r < r0 + ROWS; r++)
-            for (long c = 0; c < nc; c++) acc[c] += x[r * stride + c];
-        for (long c = 0; c < nc; c++) sum[c] += acc[c];
+/* As of a plane. */
+static void S(some_moments)(const ELEM *x, long rows, long stride, long nc, long before, double *mean, double *square) {
+    const long first = dl_norm_first(rows);
+    double start[NC] = {0}, none[NC] = {0}, off[NC] = {0}, sum[NC] = {0};
+    REAL m[NC];
+    DL_COLUMN_SUMS(first, nc, NC, SUMS, v, v, start, none)
+    for (long c = 0; c < nc; c++) m[c] = (REAL)(start[c] / (double)first);
+    DL_COLUMN_SUMS(rows, nc, NC, DEVIATIONS, v, square, off, sum)
+    for (long c = 0; c < nc; c++) {
+        const double by = off[c] / (double)rows, more = off[c] * by;
+        dl_norm_merge(before, &mean[c], &square[c], rows, (double)m[c] + by, sum[c] < more ? 0 : sum[c] - more);
     }
 }
 
-/* Sums of (x - mean)**2 and of x - mean. */
-static void S(deviations)(const REAL *x, long rows, long stride, long nc, const double *mean, double *square,
-                          double *sum) {
+static void S(moments)(const void *xv, long rows, long stride, long nc, double *mean, double *square) {
+    const ELEM *x = xv;
     if (nc == 1 && stride == 1) {
-        REAL m = (REAL)*mean;
-        PLANE_SUMS(x, v * v, v, *square, *sum)
+        S(plane_moments)(x, rows, mean, square);
         return;
     }
-    REAL m[S(NC)] = {0};
-    for (long c = 0; c < nc; c++) m[c] = (REAL)mean[c];
-    for (long r0 = 0; r0 < rows; r0 += ROWS) {
-        REAL acc[S(NC)] = {0}, off[S(NC)] = {0};
-        for (long r = r0; r < rows && r < r0 + ROWS; r++)
-            for (long c = 0; c < nc; c++) {
-                REAL d = x[r * stride + c] - m[c];
-                acc[c] += d * d, off[c] += d;
-            }
-        for (long c = 0; c < nc; c++) square[c] += acc[c], sum[c] += off[c];
-    }
-}
-
-/* Squares are taken about a mean of REAL, and what that is off is taken out of them again. */
-static void S(moments)(const void *xv, long rows, long stride, long nc, long before, double *mean, double *square) {
-    for (long r = 0, n; r < rows; r += n) {
-        const REAL *x = (const REAL *)xv + r * stride;
-        double m[S(NC)] = {0}, s[S(NC)] = {0}, off[S(NC)] = {0};
-        n = piece(rows - r, nc);
-        S(sum)(x, n, stride, nc, m);
-        for (long c = 0; c < nc; c++) m[c] = (double)(REAL)(m[c] / (double)n);
-        S(deviations)(x, n, stride, nc, m, s, off);
-        for (long c = 0; c < nc; c++) {
-            const double by = off[c] / (double)n, more = off[c] * by;
-            dl_norm_merge(before + r, &mean[c], &square[c], n, m[c] + by, s[c] < more ? 0 : s[c] - more);
-        }
-    }
+    const long piece = DL_NORM_PIECE / nc;
+    for (long r = 0; r < rows; r += piece, x += piece * stride)
+        S(some_moments)(x, rows - r < piece ? rows - r : piece, stride, nc, r, mean, square);
 }
 
 static void S(apply)(const void *xv, void *yv, long rows, long stride, long nc, const double *mean, const double *scale,
                      const double *shift) {
-    const REAL *x = xv;
-    REAL *y = yv;
+    const ELEM *x = xv;
+    ELEM *y = yv;
     if (nc == 1 && stride == 1) {
-        REAL m0 = (REAL)*mean, a0 = (REAL)*scale, b0 = (REAL)*shift;
-#pragma GCC ivdep
-        for (long r = 0; r < rows; r++) y[r] = (x[r] - m0) * a0 + b0;
+        const REAL m0 = (REAL)*mean, a0 = (REAL)*scale, b0 = (REAL)*shift;
+        DL_MAP(rows, OF_PLANE, NORMALISED, y);
         return;
     }
-    REAL m[S(NC)] = {0}, a[S(NC)] = {0}, b[S(NC)] = {0};
-    for (long c = 0; c < nc; c++) m[c] = (REAL)mean[c], a[c] = (REAL)scale[c], b[c] = (REAL)shift[c];
-    for (long r = 0; r < rows; r++) {
-#pragma GCC ivdep
-        for (long c = 0; c < nc; c++) y[r * stride + c] = (x[r * stride + c] - m[c]) * a[c] + b[c];
-    }
+    REAL m[NC], a[NC], b[NC];
+    S(narrow)(nc, mean, m), S(narrow)(nc, scale, a), S(narrow)(nc, shift, b);
+    for (long r = 0; r < rows; r++, x += stride, y += stride) DL_MAP(nc, OF_CHANNELS, NORMALISED, y);
 }
 
 static void S(grad_sums)(const void *xv, const void *gv, long rows, long stride, long nc, const double *mean,
                          double *sg, double *sgx) {
-    const REAL *x = xv, *g = gv;
+    const ELEM *x = xv, *g = gv;
     if (nc == 1 && stride == 1) {
-        REAL m = (REAL)*mean;
-        PLANE_SUMS(g, w, v * w, *sg, *sgx)
+        const REAL m0 = (REAL)*mean;
+        DL_SUMS(rows, DL_NORM_STRETCH, TWO_OF_PLANE, w, v * w, *sg, *sgx);
         return;
     }
-    REAL m[S(NC)] = {0};
-    for (long c = 0; c < nc; c++) m[c] = (REAL)mean[c];
-    for (long r0 = 0; r0 < rows; r0 += ROWS) {
-        REAL a[S(NC)] = {0}, b[S(NC)] = {0};
-        for (long r = r0; r < rows && r < r0 + ROWS; r++)
-            for (long c = 0; c < nc; c++) {
-                REAL w = g[r * stride + c];
-                a[c] += w;
-                b[c] += w * (x[r * stride + c] - m[c]);
-            }
-        for (long c = 0; c < nc; c++) sg[c] += a[c], sgx[c] += b[c];
-    }
+    REAL m[NC];
+    S(narrow)(nc, mean, m);
+    DL_COLUMN_SUMS(rows, nc, NC, GRADIENT_SUMS, w, v, sg, sgx)
 }
 
 static void S(grad_apply)(const void *xv, const void *gv, void *dv, long rows, long stride, long nc, const double *mean,
-                          const double *a, const double *b, const double *c) {
-    const REAL *x = xv, *g = gv;
-    REAL *dx = dv;
+                          const double *av, const double *bv, const double *cv) {
+    const ELEM *x = xv, *g = gv;
+    ELEM *d = dv;
     if (nc == 1 && stride == 1) {
-        REAL m0 = (REAL)*mean, a0 = (REAL)*a, b0 = (REAL)*b, c0 = (REAL)*c;
-#pragma GCC ivdep
-        for (long r = 0; r < rows; r++) dx[r] = g[r] * a0 + ((x[r] - m0) * b0 + c0);
+        const REAL m0 = (REAL)*mean, a0 = (REAL)*av, b0 = (REAL)*bv, c0 = (REAL)*cv;
+        DL_MAP(rows, TWO_OF_PLANE, GRADIENT, d);
         return;
     }
-    REAL m[S(NC)] = {0}, ka[S(NC)] = {0}, kb[S(NC)] = {0}, kc[S(NC)] = {0};
-    for (long i = 0; i < nc; i++) m[i] = (REAL)mean[i], ka[i] = (REAL)a[i], kb[i] = (REAL)b[i], kc[i] = (REAL)c[i];
-    for (long r = 0; r < rows; r++) {
-#pragma GCC ivdep
-        for (long i = 0; i < nc; i++) {
-            long at = r * stride + i;
-            dx[at] = g[at] * ka[i] + ((x[at] - m[i]) * kb[i] + kc[i]);
-        }
-    }
+    REAL m[NC], a[NC], b[NC], c[NC];
+    S(narrow)(nc, mean, m), S(narrow)(nc, av, a), S(narrow)(nc, bv, b), S(narrow)(nc, cv, c);
+    for (long r = 0; r < rows; r++, x += stride, g += stride, d += stride) DL_MAP(nc, TWO_OF_CHANNELS, GRADIENT, d);
 }
-#undef PLANE_SUMS
 #endif
