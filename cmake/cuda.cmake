@@ -12,7 +12,8 @@ target_compile_options(dlcore_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Werror,-Wno-unused-parameter --diag-suppress=186>)
 if(DLSH_CUDA_QUICK)
     target_compile_definitions(dlcore_cuda PRIVATE DL_QUICK=1)
-    target_compile_options(dlcore_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xcicc=-O1 -Xptxas=-O0>)
+    set_target_properties(dlcore_cuda PROPERTIES CUDA_ARCHITECTURES 90-virtual)
+    target_compile_options(dlcore_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xcicc=-O0>)
     string(REPLACE "-O3" "-O0" CMAKE_CUDA_FLAGS_RELEASE "${CMAKE_CUDA_FLAGS_RELEASE}") # the code of the host
 endif()
 # The bits of the CPU's transforms, which are computed without fused products.

@@ -82,8 +82,30 @@
             NAME(name##_plain)(n_, p_, s_, arg_);                                                                      \
     })
 
-/* Two operands, which the formula calls `a` and `b`. Frequent combinations of strides have loops of their own. */
-#define LOOP2(name, R, numbers, a, b, ...)                                                                               \
+/* Two operands, which the formula calls `a` and `b`. Where it takes less time than copies of them, frequent
+ * combinations of strides have loops of their own. */
+#define LIGHT_add 0, 1
+#define LIGHT_sub 0, 1
+#define LIGHT_mul 0, 1
+#define LIGHT_div 0, 1
+#define LIGHT_add_scaled 0, 1
+#define LIGHT_sub_scaled 0, 1
+#define LIGHT_fmod 0, 1
+#define LIGHT_remainder 0, 1
+#define LIGHT_copysign 0, 1
+#define LIGHT_heaviside 0, 1
+#define LIGHT_fmax 0, 1
+#define LIGHT_fmin 0, 1
+#define LIGHT_maximum 0, 1
+#define LIGHT_minimum 0, 1
+#define LIGHT_bitwise_and 0, 1
+#define LIGHT_bitwise_or 0, 1
+#define LIGHT_bitwise_xor 0, 1
+#define LIGHT_slope_below 0, 1
+#define LIGHT_square_difference 0, 1
+#define SECOND(a, b, ...) b
+#define IS_LIGHT(name) DL_PASS(SECOND, LIGHT_##name, 0, )
+#define LOOP2(light, name, R, numbers, ...)                                                                              \
     __VA_OPT__(BEGIN(name, numbers)                                                                                    \
         R *o_ = (R *)p_[0];                                                                                            \
         const T *u_ = (const T *)p_[1], *v_ = (const T *)p_[2];                                                        \
@@ -94,6 +116,8 @@
                 CHECK_TYPE(R, __VA_ARGS__)                                                                             \
                 PUT(R, o_[i_], __VA_ARGS__)                                                                            \
             }                                                                                                          \
+        } else if (!(light)) {                                                                                         \
+            NAME(by_blocks)(NAME(name), 2, sizeof(R), n_, p_, s_, arg_);                                               \
         } else if (dense_ && s_[1] == sizeof(T) && s_[2] == 0) {                                                       \
             T b = *v_;                                                                                                 \
             _Pragma("GCC ivdep") for (long i_ = 0; i_ < n_; i_++) {                                                    \
@@ -310,7 +334,7 @@ const dl_loop DL_SIMD_NAME(dl_sign_loops)[DL_NFORMULA] = {
 #include "ops/formula_math.h"
 
 /* Long rows whose elements do not lie side by side go through blocks that do, where the formula is vectorised; of a row
- * that repeats one element one block is computed. For two operands the copies cost more than that gains. */
+ * that repeats one element one block is computed. */
 static void NAME(by_blocks)(dl_loop loop, int operands, long out_size, long n, char **p, const long *s, void *arg) {
     const long dense[5] = {out_size, sizeof(T), sizeof(T), sizeof(T), sizeof(T)};
     T in[4][STRIDED_BLOCK], out[STRIDED_BLOCK]; /* results are T or bool_t */
@@ -340,10 +364,10 @@ static void NAME(by_blocks)(dl_loop loop, int operands, long out_size, long n, c
 }
 
 #define FUNCTION_OF(name, numbers, ...) LOOP(name, T, numbers, (x), __VA_ARGS__)
-#define FUNCTION2_OF(name, numbers, ...) LOOP2(name, T, numbers, a, b, __VA_ARGS__)
+#define FUNCTION2_OF(name, numbers, ...) LOOP2(IS_LIGHT(name), name, T, numbers, __VA_ARGS__)
 #define FUNCTION3_OF(name, numbers, ...) LOOP3(name, T, numbers, __VA_ARGS__)
 #define TEST(name, ...) LOOP(name, bool_t, (), (x), __VA_ARGS__)
-#define TEST2(name, ...) LOOP2(name, bool_t, (), a, b, __VA_ARGS__)
+#define TEST2(name, ...) LOOP2(1, name, bool_t, (), __VA_ARGS__)
 #define FLOAT OF_REAL
 #define COMPLEX OF_COMPLEX
 #define INT OF_INT
@@ -352,10 +376,10 @@ static void NAME(by_blocks)(dl_loop loop, int operands, long out_size, long n, c
 
 #ifdef DL_REAL_HELPERS
 /* Gradients: only the formula that follows from one of the two fields. */
-#define FUNCTION_OF(name, numbers, ...) LOOP2(name##_grad_a, T, numbers, g, x, __VA_ARGS__)
+#define FUNCTION_OF(name, numbers, ...) LOOP(name##_grad_a, T, numbers, (g, x), __VA_ARGS__)
 #define GRAD_X ALL
 #include "ops/pointwise.def"
-#define FUNCTION_OF(name, numbers, ...) LOOP2(name##_grad_a, T, numbers, g, y, __VA_ARGS__)
+#define FUNCTION_OF(name, numbers, ...) LOOP(name##_grad_a, T, numbers, (g, y), __VA_ARGS__)
 #define GRAD_Y ALL
 #include "ops/pointwise.def"
 #define FUNCTION2_OF(name, numbers, ...) LOOP(name##_grad_a, T, numbers, (g, a, b), __VA_ARGS__)
@@ -383,7 +407,7 @@ static void NAME(any_hypot)(long n, char **p, const long *s, void *arg) {
         NAME(by_blocks)(NAME(hypot), 2, sizeof(T), n, p, s, arg);
 }
 
-#define POWER(exponent, name, ...) LOOP2(name, T, (), a, b, __VA_ARGS__)
+#define POWER(exponent, name, ...) LOOP2(1, name, T, (), __VA_ARGS__)
 DL_POWERS(POWER)
 #undef POWER
 static void NAME(any_pow)(long n, char **p, const long *s, void *arg) {
@@ -400,7 +424,7 @@ static void NAME(any_pow)(long n, char **p, const long *s, void *arg) {
 }
 
 /* Sizes of differences, and powers of them by the loops above. */
-LOOP2(difference_size, T, (p, shift), a, b, ABS(a - b + shift))
+LOOP2(1, difference_size, T, (p, shift), ABS(a - b + shift))
 static void NAME(any_difference_power)(long n, char **p, const long *s, void *arg) {
     T exponent = (T)((const dl_pointwise_arg *)arg)->number[0].f;
     NAME(difference_size)(n, (char *[]){p[0], p[1], p[2]}, s, arg);
@@ -454,10 +478,10 @@ DIVISION(fmod, a - b * trunc(a / b))
 #endif
 
 #ifdef DL_COMPLEX_HELPERS
-#define FUNCTION_OF(name, numbers, ...) LOOP2(name##_grad_a, T, numbers, g, x, __VA_ARGS__)
+#define FUNCTION_OF(name, numbers, ...) LOOP(name##_grad_a, T, numbers, (g, x), __VA_ARGS__)
 #define GRAD_COMPLEX_X ALL
 #include "ops/pointwise.def"
-#define FUNCTION_OF(name, numbers, ...) LOOP2(name##_grad_a, T, numbers, g, y, __VA_ARGS__)
+#define FUNCTION_OF(name, numbers, ...) LOOP(name##_grad_a, T, numbers, (g, y), __VA_ARGS__)
 #define GRAD_COMPLEX_Y ALL
 #include "ops/pointwise.def"
 #define FUNCTION_OF(name, numbers, ...) __VA_OPT__(LOOP_FAR(name, __VA_ARGS__))
