@@ -1,5 +1,5 @@
 # files: doctor.d
-# parts: 4
+# parts: 4 (1 under sanitizers)
 # Programs that are well, but for a note where `#! a note is right`: the doctor is quiet.
 for f in $(sh part.sh [hk]*.dlsh); do
     dlsh -n --db none "$f" >out 2>err || cat err
