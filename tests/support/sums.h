@@ -54,6 +54,9 @@ static const struct call {
     {"norm", "p=3 dim=0", 1, true},
     {"norm", "p=2.5", 1, false},
     {"vector_norm", "ord=2 dim=-1", 1, true},
+    {"vector_norm", "ord=2 dim=0", 1, true},
+    {"sum", "dim=0", 1, true},
+    {"mean", "dim=0 keepdim=true", 1, true},
     {"std", "dim=-1 correction=0", 1, true},
     {"normalize", "dim=-1", 1, true},
     {"renorm", "p=2 dim=0 maxnorm=0.5", 1, true},
@@ -147,7 +150,8 @@ static void on_all_devices(void (*test)(const struct call *c, int dtype, int dev
 static bool by_rules;
 
 static void results_of(const struct call *c, int dtype, int device) {
-    static const long shapes[][2] = {{3, 4}, {40, 70}, {7, 1}, {1, 9}, {2, 3000}, {3000, 3}, {1000, 1003}, {700, 1024}};
+    static const long shapes[][2] = {{3, 4},    {40, 70},  {7, 1},     {1, 9},       {2, 3000},
+                                     {3000, 3}, {301, 10}, {1031, 33}, {1000, 1003}, {700, 1024}};
     const long most = device && (!by_rules || dtype == DL_F32) ? LONG_MAX : 100000; /* others have no blocks */
     for (unsigned i = 0; i < sizeof shapes / sizeof *shapes; i++)
         if (fits(shapes[i][0] * shapes[i][1], dtype) && shapes[i][0] * shapes[i][1] < most) {

@@ -14,6 +14,9 @@ enum { WANTED_THREADS = 1 << 17, LEAST_BY = 16 };
 /* Most elements of a result, and least results, of the kernel for elements side by side. */
 enum { SIDE_MOST = 64, SIDE_LEAST = 1 << 15 };
 
+/* Most columns, and least rows, that are folded; most vectors that a row of several rows has. */
+enum { FOLD_WIDTH = 64, FOLD_LEAST = 256, FOLD_MOST = 64 };
+
 /* Parts of a thread that are joined at once; more are joined by groups first. */
 enum { AT_ONCE = 8 };
 
@@ -78,6 +81,10 @@ static int power_of_two(long n, int most) {
 
 /* The shape of a block. */
 static void block_of(dl_red_plan *p) {
+    if (p->width) { /* all columns */
+        p->bx = power_of_two(p->outs, DL_RED_THREADS), p->by = DL_RED_THREADS / p->bx;
+        return;
+    }
     if (p->cols) {
         p->by = power_of_two((p->n + 1) / 2, 8);
         p->bx = DL_RED_THREADS / p->by;
@@ -92,7 +99,27 @@ static void block_of(dl_red_plan *p) {
     p->bx = DL_RED_THREADS / p->by;
 }
 
+/* The shape of a block, and the parts of rows. */
+static void blocks_of(dl_red_plan *p) {
+    block_of(p);
+    long blocks = (p->outs + p->bx - 1) / p->bx, most = p->n / ((long)p->by * LEAST_EACH);
+    long splits =
+        blocks < WANTED_BLOCKS && (p->cols || p->by == DL_RED_THREADS) ? WANTED_BLOCKS / (blocks ? blocks : 1) : 1;
+    if (splits > most) splits = most > 1 ? most : 1;
+    long unit = 4L * p->by;
+    p->chunk = ((p->n + splits - 1) / splits + unit - 1) / unit * unit;
+    p->splits = p->n ? (int)((p->n + p->chunk - 1) / p->chunk) : 1;
+    if (!p->chunk) p->chunk = unit;
+    p->group = 0;
+    if (p->splits > AT_ONCE * p->by)
+        for (p->group = 1; p->group * p->group < p->splits;) p->group *= 2;
+}
+
+/* Which share of the threads side by side in a block have a column of n. */
+static double filled(long n) { return (double)n / power_of_two(n, DL_RED_THREADS); }
+
 void dl_red_plan_of(dl_red_plan *p, const dl_tensor *x, unsigned mask, bool in_order, const void *also) {
+    p->width = 0, p->rest = 0;
     p->outs = p->n = 1;
     for (int i = 0; i < x->ndim; i++) *(mask >> i & 1 ? &p->n : &p->outs) *= x->shape[i];
     dims_of(&p->kept, x, ~mask, false);
@@ -109,18 +136,24 @@ void dl_red_plan_of(dl_red_plan *p, const dl_tensor *x, unsigned mask, bool in_o
     }
     divisors(&p->kept);
     divisors(&p->red);
-    block_of(p);
-    long blocks = (p->outs + p->bx - 1) / p->bx, most = p->n / ((long)p->by * LEAST_EACH);
-    long splits =
-        blocks < WANTED_BLOCKS && (p->cols || p->by == DL_RED_THREADS) ? WANTED_BLOCKS / (blocks ? blocks : 1) : 1;
-    if (splits > most) splits = most > 1 ? most : 1;
-    long unit = 4L * p->by;
-    p->chunk = ((p->n + splits - 1) / splits + unit - 1) / unit * unit;
-    p->splits = p->n ? (int)((p->n + p->chunk - 1) / p->chunk) : 1;
-    if (!p->chunk) p->chunk = unit;
-    p->group = 0;
-    if (p->splits > AT_ONCE * p->by)
-        for (p->group = 1; p->group * p->group < p->splits;) p->group *= 2;
+    blocks_of(p);
+}
+
+void dl_red_fold(dl_red_plan *p, const void *x, size_t size) {
+    const long across = dl_red_across(size), width = p->outs, rows = p->n;
+    if (!p->cols || p->vector || width > FOLD_WIDTH || rows < FOLD_LEAST || (size_t)x % (across * size)) return;
+    if (p->kept.n > 1 || p->red.n > 1 || p->kept.step[0] != 1 || p->red.step[0] != width) return;
+    long fold = 0, wide = 0; /* rows as one, and their elements, which fill the block's first threads best */
+    for (long f = 1; f * width <= FOLD_MOST * across; f++)
+        if (f * width % across == 0 && (!fold || filled(f * width / across) >= filled(wide / across)))
+            fold = f, wide = f * width;
+    p->width = (int)width, p->vector = true;
+    p->outs = p->kept.count[0] = wide / across;
+    p->n = p->red.count[0] = rows / fold, p->red.step[0] = wide / across;
+    p->rest = (rows - p->n * fold) * width;
+    divisors(&p->kept);
+    divisors(&p->red);
+    blocks_of(p);
 }
 
 /* ---- the functions */
@@ -137,7 +170,7 @@ template <class T> __device__ inline void put_real(T *out, long i, double x, boo
 }
 
 template <class T> struct sum_op : dl_red_op {
-    enum { SIDE = true };
+    enum { SIDE = true, FOLD = true };
     typedef sum_t<T> A;
     total_t<T> *out;
     double n; /* divides the sum: the mean */
@@ -170,6 +203,7 @@ struct known_f : as_it_is {
 };
 /* The sum of F of the elements, done with by F. */
 template <class F, class T> struct sum_of_op : dl_red_op {
+    enum { FOLD = true };
     typedef double A;
     T *out;
     bool wide;
@@ -203,6 +237,7 @@ template <class T> struct var_op : dl_moments_op<T> {
 };
 
 template <class T> struct prod_op : dl_red_op {
+    enum { FOLD = true };
     typedef sum_t<T> A;
     total_t<T> *out;
     __device__ A identity() const { return 1; }
@@ -212,6 +247,7 @@ template <class T> struct prod_op : dl_red_op {
 };
 
 template <class T> struct truth_op : dl_red_op {
+    enum { FOLD = true };
     typedef int A;
     bool *out;
     bool every;

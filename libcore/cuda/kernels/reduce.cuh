@@ -55,20 +55,24 @@ typedef struct dl_red_plan {
     int group; /* parts that are joined first, 0: all at once */
     bool cols; /* results lie side by side in memory, else elements do */
     bool vector;
-    int side; /* so many elements of each result lie side by side, and behind them those of the next one; 0: not so */
+    int side;  /* so many elements of each result lie side by side, and behind them those of the next one; 0: not so */
+    int width; /* so many results are joined from `outs` columns of rows that are read as one; 0: not so */
+    long rest; /* elements behind the last whole row of those */
 } dl_red_plan;
 
 /* reduce.cu: reduces the dimensions of x in `mask`. With `in_order` the elements of a row are numbered as they are in
  * the tensor, else as they lie in memory. `also`: memory laid out like x that is read with it, or NULL. */
 void dl_red_plan_of(dl_red_plan *p, const dl_tensor *x, unsigned mask, bool in_order, const void *also);
+/* Of few columns, whose rows follow each other, several are read as one row that fills vectors and a block. */
+void dl_red_fold(dl_red_plan *p, const void *x, size_t size);
 
 /* What ops have by default. Op: a type A (accumulator), identity(), take(A, x, index in the row, context),
  * join(A, A), finish(A, r, context): writes result r. context(x, r): what is known of result r beforehand, x being its
  * first element. An op with PAIR true takes (A, x, y, context), y being of `second`, a tensor laid out like x. An op
  * with BULK true has bulk<N>(A, x[N]) in place of take. Ops with SIDE true have a kernel for results of few elements
- * that lie side by side. */
+ * that lie side by side. Ops with FOLD true need neither the index in the row nor a context. */
 struct dl_red_op {
-    enum { PAIR = false, BULK = false, SIDE = false };
+    enum { PAIR = false, BULK = false, SIDE = false, FOLD = false };
     template <class T> __device__ int context(T, long) const { return 0; }
 };
 
@@ -234,6 +238,32 @@ __device__ inline void dl_red_take(const Op &op, const dl_red_plan &p, const T *
     }
 }
 
+/* Elements behind the last whole row, of the first part. */
+template <class Op, class T, int ACROSS>
+__device__ inline void dl_red_rest(const Op &op, const dl_red_plan &p, const T *x, int k,
+                                   typename Op::A (&acc)[ACROSS]) {
+    const T *from = x + p.outs * ACROSS * p.n;
+#pragma unroll
+    for (int c = 0; c < ACROSS; c++)
+        if (k * ACROSS + c < p.rest) acc[c] = op.take(acc[c], dl_up(from[k * ACROSS + c]), 0, 0);
+}
+
+/* Joins the columns of the block, whose threads r = 0 have them, to the results. */
+template <class Op, int ACROSS>
+__device__ inline void dl_red_columns(const Op &op, const dl_red_plan &p, int k, int r,
+                                      const typename Op::A (&acc)[ACROSS], typename Op::A *shared) {
+    __syncthreads();
+    if (!r && k < p.outs)
+#pragma unroll
+        for (int c = 0; c < ACROSS; c++) shared[k * ACROSS + c] = acc[c];
+    __syncthreads();
+    const int t = threadIdx.x;
+    if (t >= p.width) return;
+    typename Op::A all = shared[t];
+    for (int i = t + p.width; i < p.outs * ACROSS; i += p.width) all = op.join(all, shared[i]);
+    op.finish(all, t, 0);
+}
+
 template <class Op, class T, int ALONG, int ACROSS>
 __global__ void __launch_bounds__(DL_RED_THREADS)
     dl_red_kernel(const T *x, const __grid_constant__ dl_red_plan p, typename Op::A *part, int *done, Op op) {
@@ -262,9 +292,13 @@ __global__ void __launch_bounds__(DL_RED_THREADS)
         if constexpr (U > 2)
             if (i + p.by < end) dl_red_take<Op, T, ALONG, ACROSS, 2>(op, p, x, base, i, context, acc), i += 2 * p.by;
         if (i < end) dl_red_take<Op, T, ALONG, ACROSS, 1>(op, p, x, base, i, context, acc);
+        if constexpr (Op::FOLD && ACROSS > 1)
+            if (p.rest && !r && !blockIdx.y) dl_red_rest<Op, T, ACROSS>(op, p, x, k, acc);
     }
     dl_red_block<Op, ACROSS>(op, p, k, r, acc, shared);
     if (part && !dl_red_together<Op, ACROSS>(op, p, part, done, k, r, acc, shared)) return;
+    if constexpr (Op::FOLD && ACROSS > 1)
+        if (p.width) return dl_red_columns<Op, ACROSS>(op, p, k, r, acc, shared);
     if (real && !r)
 #pragma unroll
         for (int c = 0; c < ACROSS; c++) op.finish(acc[c], o * ACROSS + c, context[c]);
@@ -311,11 +345,12 @@ template <class Op, class T> dl_status dl_red_side(dl_gpu *g, const T *x, const 
     return dl_gpu_launched(g);
 }
 
-template <class Op, class T> dl_status dl_red_run(dl_gpu *g, const T *x, const dl_red_plan &p, Op op) {
+template <class Op, class T> dl_status dl_red_run(dl_gpu *g, const T *x, dl_red_plan p, Op op) {
     typedef typename Op::A A;
     enum { ALONG = dl_red_along(sizeof(T)), ACROSS = dl_red_across(sizeof(T)) };
     A *part = NULL;
     if (!p.outs) return DL_OK;
+    if constexpr (Op::FOLD) dl_red_fold(&p, x, sizeof(T));
     if constexpr (Op::SIDE && (sizeof(T) == 2 || sizeof(T) == 4))
         if (p.side) return dl_red_side(g, x, p, op);
     size_t results = (size_t)p.outs * (p.cols && p.vector ? ACROSS : 1);

@@ -116,7 +116,7 @@ POOLED_RULE(isclose) {
 
 static dl_status check_weights(const dl_call *c, dl_pool *p) {
     dl_tensor *x = c->in[0];
-    long good, some;
+    long some;
     if (x->ndim < 1 || x->ndim > 2)
         return dl_fail(DL_ERR_SHAPE, "the weights must be 1-d or 2-d, not of shape %s", dl_shape_of(x));
     if (!dl_dtype_is_float(x->dtype))
@@ -125,10 +125,11 @@ static dl_status check_weights(const dl_call *c, dl_pool *p) {
     const long last = x->ndim - 1;
     if (!x->shape[last]) return dl_fail(DL_ERR_SHAPE, "there are no categories to draw from");
     if (!x->numel) return DL_OK;
-    dl_tensor *fine = K(dl_logical_and(K(dl_isfinite(x)), K(dl_ge(x, K(dl_scalar_i(0))))));
-    DL_TRY(dl_item_i(K(dl_all(fine, NULL, 0, 0)), &good));
-    DL_TRY(dl_item_i(K(dl_amin(K(dl_sum(K(dl_gt(x, K(dl_scalar_i(0)))), &last, 1, 0)), NULL, 0, 0)), &some));
-    if (!good) return dl_fail(DL_ERR_VALUE, "weights must be finite and not negative");
+    dl_tensor *zero = K(dl_scalar_i(0)), *fine = K(dl_logical_and(K(dl_isfinite(x)), K(dl_ge(x, zero))));
+    dl_tensor *least = K(dl_amin(K(dl_sum(K(dl_gt(x, zero)), &last, 1, 0)), NULL, 0, 0));
+    /* one number, as a GPU is waited for: -1 where a weight is none */
+    DL_TRY(dl_item_i(K(dl_where(K(dl_all(fine, NULL, 0, 0)), least, K(dl_scalar_i(-1)))), &some));
+    if (some < 0) return dl_fail(DL_ERR_VALUE, "weights must be finite and not negative");
     if (!some) return dl_fail(DL_ERR_VALUE, "the weights of a row add up to 0");
     const long k = ATTR_I(c, MULTINOMIAL_NUM_SAMPLES);
     if (!ATTR_I(c, MULTINOMIAL_REPLACEMENT) && k > some)
