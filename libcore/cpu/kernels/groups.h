@@ -27,23 +27,6 @@ static inline void dl_write_one_f64(double x, double *to) { *to = x; }
 static inline void dl_write_f32(long n, const float *x, float *to) { memcpy(to, x, (size_t)n * sizeof *to); }
 static inline void dl_write_f64(long n, const double *x, double *to) { memcpy(to, x, (size_t)n * sizeof *to); }
 
-/* The sum of a group, in the order of dl_vsum. */
-#define DL_GROUP_SUM(P, E, I, t)                                                                                       \
-    static inline __attribute__((always_inline)) E dl_gsum_##t(const P *group) {                                       \
-        enum { LANES = DL_PART / sizeof(E) };                                                                          \
-        typedef I places __attribute__((vector_size(DL_PART)));                                                        \
-        P p[DL_PARTS];                                                                                                 \
-        places place;                                                                                                  \
-        for (long k = 0; k < DL_PARTS; k++) p[k] = group[k];                                                           \
-        for (long l = 0; l < (long)LANES; l++) place[l] = (I)l;                                                        \
-        for (long n = DL_PARTS / 2; n; n /= 2)                                                                         \
-            for (long k = 0; k < n; k++) p[k] += p[k + n];                                                             \
-        for (I w = LANES / 2; w; w /= 2) p[0] += __builtin_shuffle(p[0], place + w);                                   \
-        return p[0][0];                                                                                                \
-    }
-DL_GROUP_SUM(dl_pf, float, int32_t, f32)
-DL_GROUP_SUM(dl_pd, double, int64_t, f64)
-
 /* Keeps compilers from making vectors of the few elements that are left at the end. */
 #define DL_FEW(i) __asm__("" : "+r"(i))
 
@@ -75,7 +58,7 @@ DL_GROUP_SUM(dl_pd, double, int64_t, f64)
                 p1_[0][k] += one, p2_[0][k] += two;                                                                    \
             }                                                                                                          \
         for (long k = 0; k < DL_PARTS; k++) p1_[0][k] += p1_[1][k], p2_[0][k] += p2_[1][k];                            \
-        REAL s1_ = R(dl_gsum)(p1_[0]), s2_ = R(dl_gsum)(p2_[0]);                                                       \
+        REAL s1_ = R(dl_psum)(p1_[0]), s2_ = R(dl_psum)(p2_[0]);                                                       \
         for (long at = i_; at < (to); at++) {                                                                          \
             DL_FEW(at);                                                                                                \
             EACH(REAL, DL_IN_ONE, DL_IN_ONE_REAL)                                                                      \

@@ -115,7 +115,6 @@ static inline void f16_lanes(const unsigned short *x, lanes to[2]) {
 #define DOT(t)                                                                                                         \
     float DL_SIMD_NAME(dl_##t##_dot)(long n, const unsigned short *x, const unsigned short *y) {                       \
         lanes sum[4] = {0}, a[2], b[2];                                                                                \
-        float part[4][LANES];                                                                                          \
         long i = 0;                                                                                                    \
         for (; i + 2 * PAIR <= n; i += 2 * PAIR) {                                                                     \
             ADD(t, 0, x + i, y + i);                                                                                   \
@@ -127,11 +126,8 @@ static inline void f16_lanes(const unsigned short *x, lanes to[2]) {
             memcpy(rest[0], x + i, bytes), memcpy(rest[1], y + i, bytes);                                              \
             ADD(t, 0, rest[0], rest[1]);                                                                               \
         }                                                                                                              \
-        memcpy(part, sum, sizeof part);                                                                                \
-        for (int k = 0; k < LANES; k++) part[0][k] = (part[0][k] + part[1][k]) + (part[2][k] + part[3][k]);            \
-        for (int w = LANES / 2; w; w /= 2)                                                                             \
-            for (int k = 0; k < w; k++) part[0][k] += part[0][k + w];                                                  \
-        return part[0][0];                                                                                             \
+        for (int k = 0; k < DL_PARTS; k++) sum[0][k] = (sum[0][k] + sum[1][k]) + (sum[2][k] + sum[3][k]);              \
+        return dl_psum_f32(sum[0]);                                                                                    \
     }
 DOT(f16)
 DOT(bf16)
