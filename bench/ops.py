@@ -26,8 +26,8 @@ from make_goldens import CALLS, DTYPES, parse_attr, python_number
 
 # Where PyTorch keeps a name, and sizes: sides of matrices, batches, milliseconds of a batch of calls, ratio to be repeated.
 SPACES = [F, torch.fft, torch.linalg, torch.special, torch, torch.Tensor]
-# PyTorch's conj sets a mark and moves nothing: conj_physical computes what ours does.
-OTHERS = {"conj": torch.conj_physical}
+# PyTorch's conj sets a mark and moves nothing: conj_physical computes what ours does. Its pivots are 32-bit integers.
+OTHERS = {"conj": torch.conj_physical, "lu_solve": lambda lu, pivots, b: torch.linalg.lu_solve(lu, pivots.int(), b)}
 SIZES = {"cpu": {"N": 1024, "B": 4, "ms": 10, "mark": 1.05}, "cuda": {"N": 4096, "B": 64, "ms": 4, "mark": 1.1}}
 HALVES = {"bf16": torch.bfloat16, "f16": torch.float16}
 DTYPES.update(HALVES)
