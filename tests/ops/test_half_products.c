@@ -53,8 +53,8 @@ static void products(void **state) {
 /* With vectors from the left and the right, and of two. */
 static void products_with_vectors(void **state) {
     (void)state;
-    static const long sizes[][2] = {{1, 100000}, {70, 64},  {70, 63},  {300, 257},
-                                    {9, 9000},   {5, 4096}, {5000, 1}, {3, 0}};
+    static const long sizes[][2] = {{1, 100000}, {70, 64},  {70, 63}, {300, 257}, {9, 9000},
+                                    {5, 4096},   {5000, 1}, {3, 0},   {515, 300}};
     const long zero = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int how = 0; how < 16; how++) {
@@ -77,8 +77,8 @@ static void products_with_vectors(void **state) {
 /* Up to eight rows and a few more, with and without a bias, of rows and weights that lie in four ways. */
 static void products_of_few_rows(void **state) {
     (void)state;
-    static const long sizes[][3] = {{1, 70, 300}, {2, 61, 129}, {4, 300, 4099},
-                                    {8, 257, 65}, {9, 257, 65}, {3, 1, 5000}};
+    static const long sizes[][3] = {{1, 70, 300}, {2, 61, 129}, {4, 300, 4099}, {8, 257, 65},
+                                    {9, 257, 65}, {3, 1, 5000}, {1, 515, 70},   {7, 600, 300}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int how = 0; how < 32; how++) {
             const long m = sizes[i][0], n = sizes[i][1], k = sizes[i][2];

@@ -10,7 +10,7 @@
 #include <omp.h>
 
 /* BF16_FROM: multiplications; NARROW: rows and columns; FEW, UNIT: rows of a call; SHORT: elements of a row;
- * VECTOR_FROM, PIECE, TASK: elements. */
+ * VECTOR_FROM, PIECE, TASK: elements; BAND, ROWS: columns and rows that are added up; BANDS: tasks. */
 enum {
     BF16_FROM = 1 << 24,
     NARROW = 16,
@@ -19,6 +19,9 @@ enum {
     SHORT = 64,
     VECTOR_FROM = 1 << 12,
     PIECE = 1 << 12,
+    BAND = 64,
+    ROWS = 128,
+    BANDS = 8,
     TASK = 1 << 15
 };
 
@@ -116,22 +119,83 @@ static dl_status times_vectors(lines j, const void *x, long step, bool *done) {
     return *done = true, DL_OK;
 }
 
+/* ---- a few vectors times a matrix of dense rows, which are added up */
+
+typedef struct row_sums {
+    dl_dtype t;
+    long n, k;
+    dl_mat b;
+    long vectors;
+    const float *x;   /* [vectors][k] */
+    const char *bias; /* a number a column; NULL: none */
+    char *y;
+    long step, next; /* of y, in bytes: from column to column, from vector to vector */
+} row_sums;
+
+/* Some columns; sums of f32 run over a few rows. */
+static void run_columns(void *arg, long task) {
+    const row_sums *j = arg;
+    const long from = task * BAND, n = least(j->n - from, BAND);
+    double sum[FEW][BAND] = {0};
+    float some[BAND];
+    for (long r = 0; r < j->k; r += ROWS) {
+        const long rows = least(j->k - r, ROWS);
+        const unsigned short *b = (const unsigned short *)row_at(j->b, r) + from;
+        for (long v = 0; v < j->vectors; v++) {
+            const float *x = j->x + v * j->k + r;
+            if (j->t == DL_F16)
+                DL_SIMD_PICK(dl_f16_weighted)(rows, n, b, j->b.rs, x, some);
+            else
+                DL_SIMD_PICK(dl_bf16_weighted)(rows, n, b, j->b.rs, x, some);
+            for (long c = 0; c < n; c++) sum[v][c] += (double)some[c];
+        }
+    }
+    for (long v = 0; v < j->vectors; v++)
+        for (long c = 0; c < n; c++) {
+            const double more = j->bias ? dl_load_f64(j->bias + (from + c) * 2, j->t) : 0;
+            dl_store_f64(j->y + (from + c) * j->step + v * j->next, j->t, sum[v][c] + more);
+        }
+    dl_fp_hand_over();
+}
+
+/* The vectors are rows of x. Few columns would leave threads without work. */
+static dl_status vectors_times(row_sums j, dl_mat x, bool *done) {
+    if (j.n < BAND * BANDS || j.n * j.k < VECTOR_FROM || j.b.cs != 1) return DL_OK;
+    const long shape[2] = {j.vectors, j.k}, dense[2] = {j.k, 1}, steps[2] = {x.rs, x.cs};
+    const size_t bytes = (size_t)(j.vectors * j.k) * sizeof *j.x;
+    float *wide = dl_host_alloc(bytes);
+    if (!wide) return dl_failed();
+    dl_cpu_copy_strided(2, shape, wide, DL_F32, dense, x.p, j.t, steps);
+    j.x = wide;
+    dl_cpu_for((j.n + BAND - 1) / BAND, dl_cpu_threads(j.n * j.k * j.vectors), run_columns, &j);
+    dl_host_free(wide, bytes);
+    return *done = true, DL_OK;
+}
+
 dl_status dl_cpu_gemm_half(dl_dtype t, long m, long n, long k, dl_mat a, dl_mat b, const void *bias, dl_mat y,
                            bool *done) {
     *done = false;
     if (omp_in_parallel() || !m || !n || !k) return DL_OK;
+    const dl_mat at = dl_mat_transposed(a), bt = dl_mat_transposed(b);
     const lines rows = {.t = t, .m = m, .k = k, .a = a, .vectors = 1, .y = y.p, .step = 2 * y.rs};
     const lines columns = {.t = t,
                            .m = n,
                            .k = k,
-                           .a = dl_mat_transposed(b),
+                           .a = bt,
                            .vectors = m,
                            .apart = a.rs,
                            .bias = bias,
                            .y = y.p,
                            .step = 2 * y.cs,
                            .next = 2 * y.rs};
-    if (n == 1 && !bias) return times_vectors(rows, b.p, b.rs, done);
+    const row_sums down = {.t = t, .n = m, .k = k, .b = at, .vectors = 1, .y = y.p, .step = 2 * y.rs};
+    const row_sums across = {
+        .t = t, .n = n, .k = k, .b = b, .vectors = m, .bias = bias, .y = y.p, .step = 2 * y.cs, .next = 2 * y.rs};
+    if (n == 1 && !bias) {
+        DL_TRY(times_vectors(rows, b.p, b.rs, done));
+        return *done ? DL_OK : vectors_times(down, bt, done);
+    }
     if (m <= FEW) DL_TRY(times_vectors(columns, a.p, a.cs, done));
+    if (m <= FEW && !*done) DL_TRY(vectors_times(across, a, done));
     return t == DL_BF16 && !*done ? by_onednn((dl_dnnl_matrices){m, n, k, a, b, y, bias}, done) : DL_OK;
 }

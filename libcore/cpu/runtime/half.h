@@ -17,3 +17,8 @@ void dl_cpu_look_bf16(const void *x, long n);
 /* The sum of n products, in f32. */
 DL_SIMD_DECL(float, dl_f16_dot, (long n, const unsigned short *x, const unsigned short *y));
 DL_SIMD_DECL(float, dl_bf16_dot, (long n, const unsigned short *x, const unsigned short *y));
+/* sum[c] = x[r][c] * w[r] over all rows, in f32; rows of x are `stride` apart. */
+DL_SIMD_DECL(void, dl_f16_weighted,
+             (long rows, long columns, const unsigned short *x, long stride, const float *w, float *sum));
+DL_SIMD_DECL(void, dl_bf16_weighted,
+             (long rows, long columns, const unsigned short *x, long stride, const float *w, float *sum));

@@ -1,7 +1,6 @@
 /* Conversion of 16-bit floats from and to f32, over contiguous memory, and sums of their products. */
 #include "cpu/runtime/half.h"
-#include "cpu/runtime/half_write.h"
-#include "cpu/runtime/vec.h"
+#include "cpu/kernels/groups.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -131,3 +130,23 @@ static inline void f16_lanes(const unsigned short *x, lanes to[2]) {
     }
 DOT(f16)
 DOT(bf16)
+
+/* ---- sums of rows times numbers, some columns at a time, which stay in registers */
+
+#define WEIGHTED(t)                                                                                                    \
+    void DL_SIMD_NAME(dl_##t##_weighted)(long rows, long columns, const unsigned short *x, long stride,                \
+                                         const float *w, float *sum) {                                                 \
+        enum { WIDE = 4 * DL_PARTS, SOME = WIDE * DL_PART / 4 };                                                       \
+        for (; columns >= SOME; columns -= SOME, x += SOME, sum += SOME) {                                             \
+            dl_pf all[WIDE] = {0};                                                                                     \
+            for (long r = 0; r < rows; r++)                                                                            \
+                for (long k = 0; k < WIDE; k++) all[k] += dl_pload_##t(x + r * stride, k) * w[r];                      \
+            memcpy(sum, all, sizeof all);                                                                              \
+        }                                                                                                              \
+        for (long c = 0; c < columns; c++) {                                                                           \
+            sum[c] = 0;                                                                                                \
+            for (long r = 0; r < rows; r++) sum[c] += dl_read_one_##t(x[r * stride + c]) * w[r];                       \
+        }                                                                                                              \
+    }
+WEIGHTED(f16)
+WEIGHTED(bf16)
