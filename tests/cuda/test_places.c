@@ -216,34 +216,41 @@ static void sums_in_lines(void **state) {
     }
 }
 
-/* Parts of all magnitudes, infinities and NaN: each place by its own measure. */
-static void sums_of_all_sizes(void **state) {
-    (void)state;
-    NEEDS_GPU();
+/* Parts of all magnitudes, infinities and NaN: each place by its own measure, of which `error` is allowed. */
+static void sums_of_sizes(dl_dtype dtype, long exponents, long lowest, double error, double least) {
+    static const double others[] = {INFINITY, -INFINITY, NAN, -0.0};
     const long places[2] = {120, 500}, parts[2] = {120, 900};
-    dl_tensor *v = drawn(5, 2, parts, DL_F32), *x = drawn(6, 2, places, DL_F32), *at = indices(0, 500, 2, parts);
-    float *p = dl_data(v);
-    for (long i = 0; i < dl_numel(v); i++) p[i] = ldexpf(p[i], (int)(i * 7919 % 250) - 140);
-    for (long i = 0; i < 100; i++) ((float *)dl_data(x))[i * 211] = 0;
+    dl_tensor *v = drawn(5, 2, parts, DL_F64), *first = drawn(6, 2, places, DL_F64), *at = indices(0, 500, 2, parts);
+    double *p = dl_data(v);
+    for (long i = 0; i < dl_numel(v); i++) p[i] = ldexp(p[i], (int)(i * 7919 % exponents + lowest));
+    for (long i = 0; i < 100; i++) ((double *)dl_data(first))[i * 211] = 0;
     for (int odd = 0; odd < 2; odd++) {
-        static const float others[] = {INFINITY, -INFINITY, NAN, -0.0f};
         for (long i = 0; odd && i < 3000; i++) p[i * 31] = others[i % 4];
-        dl_tensor *gv = laid_out(v, PLAIN), *gx = laid_out(x, PLAIN), *gat = laid_out(at, PLAIN);
-        dl_tensor *wv = must(dl_to_dtype(v, DL_F64)), *wx = must(dl_to_dtype(x, DL_F64)), *av = must(dl_abs(wv));
+        dl_tensor *nv = must(dl_to_dtype(v, dtype)), *nx = must(dl_to_dtype(first, dtype));
+        dl_tensor *gv = laid_out(nv, PLAIN), *gx = laid_out(nx, PLAIN), *gat = laid_out(at, PLAIN);
+        dl_tensor *wv = must(dl_to_dtype(nv, DL_F64)), *wx = must(dl_to_dtype(nx, DL_F64)), *av = must(dl_abs(wv));
         dl_tensor *ax = must(dl_abs(wx)), *want = must(dl_scatter_add(wx, at, wv, 1));
         dl_tensor *size = must(dl_scatter_add(ax, at, av, 1)), *got = host(dl_scatter_add(gx, gat, gv, 1));
         double *w = values(want), *s = values(size), *g = values(got);
         for (long i = 0; i < dl_numel(want); i++) {
-            bool good = isfinite(w[i]) ? fabs(g[i] - w[i]) <= 1.3e-7 * s[i] + 1e-45 : g[i] == w[i] || isnan(w[i]);
+            bool good = isfinite(w[i]) ? fabs(g[i] - w[i]) <= error * s[i] + least : g[i] == w[i] || isnan(w[i]);
             if (!good || isnan(g[i]) != isnan(w[i]))
                 fail_msg("place %ld: %g, not %g, of parts of %g", i, g[i], w[i], s[i]);
         }
         same_bits(dl_scatter_add(gx, gat, gv, 1), dl_scatter_add(gx, gat, gv, 1), "sums of all sizes");
         free(w), free(s), free(g);
-        dl_tensor *all[] = {gv, gx, gat, wv, wx, av, ax, want, size, got};
+        dl_tensor *all[] = {nv, nx, gv, gx, gat, wv, wx, av, ax, want, size, got};
         for (unsigned i = 0; i < sizeof all / sizeof *all; i++) dl_unref(all[i]);
     }
-    dl_unref(v), dl_unref(x), dl_unref(at);
+    dl_unref(v), dl_unref(first), dl_unref(at);
+}
+
+static void sums_of_all_sizes(void **state) {
+    (void)state;
+    NEEDS_GPU();
+    sums_of_sizes(DL_F32, 250, -140, 1.3e-7, 1e-45);
+    sums_of_sizes(DL_F64, 2040, -1060, 1e-15, 5e-324);
+    sums_of_sizes(DL_F64, 3, -1, 1e-15, 0);
 }
 
 static dl_tensor *sorted(dl_tensor **in, const long *a) {

@@ -6,10 +6,40 @@
 #include "cuda/kernels/index/scatter.h"
 
 enum { THREADS = 512, WIDE = 32, FOUR = 4, AT_ONCE = 72 << 10, MOST_BYTES = 200 << 10, SHORT = 1 << 14 };
-enum { MANTISSA = 23, INFINITE = 255, LOWEST = 150 }; /* of f32: 2 ** -LOWEST is the unit of exponent 0 */
+
+/* Parts as they are added up: bits of the mantissa, the exponent of infinities; 2 ** -LOWEST is the unit of exponent 0.
+ * A sum has WORDS words. 16-bit floats are added up as f32. */
+template <class T> struct parts {
+    typedef float C;
+    typedef unsigned B;
+    typedef unsigned long sum;
+    enum { MANTISSA = 23, INFINITE = 255, LOWEST = 150, WORDS = 2 };
+    static __device__ B of(T x) { return __float_as_uint(dl_up(x)); }
+    /* A sum of units of exponent `low`. */
+    static __device__ double real(sum s, int low) {
+        return (double)(long)s * __longlong_as_double((long)(low - LOWEST + 1023) << 52);
+    }
+};
+template <> struct parts<double> {
+    typedef double C;
+    typedef unsigned long B;
+    typedef unsigned __int128 sum;
+    enum { MANTISSA = 52, INFINITE = 2047, LOWEST = 1075, WORDS = 4 };
+    static __device__ B of(double x) { return (B)__double_as_longlong(x); }
+    static __device__ double real(sum s, int low) {
+        const bool below = s >> 127;
+        if (below) s = 0 - s;
+        const unsigned long high = (unsigned long)(s >> 64), less = (unsigned long)s;
+        const int by = high ? 64 - __clzll((long)high) : 0; /* bits that 64 do not hold; the last one stands for them */
+        unsigned long top = !by ? less : by < 64 ? high << (64 - by) | less >> by : high;
+        if (by && less << (64 - by)) top |= 1;
+        const double size = ldexp(__ull2double_rn(top), low - LOWEST + by);
+        return below ? -size : size;
+    }
+};
 
 /* Lines of a block lie side by side: 1 << fold columns, 1 << shift packs; groups of them fill `inner`. room: by how
- * many bits a part can be shifted, so that the sum of a line's parts fits 64. */
+ * many bits a part can be shifted, so that the sum of a line's parts fits its words. */
 template <class T, class I> struct line_walk {
     T *o;
     const T *start, *v;
@@ -34,17 +64,47 @@ template <class T, class I> struct line_block {
     }
 };
 
-__device__ inline unsigned exponent(unsigned bits) {
-    unsigned e = bits >> MANTISSA & INFINITE;
+template <class T> __device__ inline int exponent(typename parts<T>::B bits) {
+    const int e = (int)(bits >> parts<T>::MANTISSA) & parts<T>::INFINITE;
     return e ? e : 1;
 }
+template <class T> __device__ inline bool infinite(typename parts<T>::B bits) {
+    return ((bits >> parts<T>::MANTISSA) & parts<T>::INFINITE) == parts<T>::INFINITE;
+}
+template <class T> __device__ inline bool negative(typename parts<T>::B bits) { return bits >> (8 * sizeof bits - 1); }
 
-/* bits, an f32, in units of exponent `low`. */
-__device__ inline unsigned long multiple(unsigned bits, int low) {
-    unsigned m = bits & ((1u << MANTISSA) - 1);
-    if (bits >> MANTISSA & INFINITE) m |= 1u << MANTISSA;
-    unsigned long q = (unsigned long)m << (exponent(bits) - low);
-    return bits >> 31 ? 0 - q : q;
+/* A part in units of exponent `low`. */
+template <class T> __device__ inline typename parts<T>::sum multiple(typename parts<T>::B bits, int low) {
+    typedef typename parts<T>::B B;
+    typedef typename parts<T>::sum sum;
+    B m = bits & (((B)1 << parts<T>::MANTISSA) - 1);
+    if ((bits >> parts<T>::MANTISSA) & parts<T>::INFINITE) m |= (B)1 << parts<T>::MANTISSA;
+    const sum q = (sum)m << (exponent<T>(bits) - low);
+    return negative<T>(bits) ? 0 - q : q;
+}
+
+/* Adds q to the sum at `at`, whose words lie `step` apart. */
+template <int WORDS, class S> __device__ inline void add(unsigned *at, unsigned step, S q) {
+    unsigned carry = 0;
+#pragma unroll
+    for (int w = 0; w < WORDS; w++, at += step) {
+        const unsigned long more = (unsigned long)(unsigned)(q >> 32 * w) + carry;
+        const unsigned word = (unsigned)more;
+        carry = (unsigned)(more >> 32);
+        if (!word) continue;
+        if (w + 1 < WORDS)
+            carry += atomicAdd(at, word) + word < word;
+        else
+            atomicAdd(at, word);
+    }
+}
+
+/* Reads the sum at `at`. */
+template <class S, int WORDS> __device__ inline S sum_at(const unsigned *at, unsigned step) {
+    S q = 0;
+#pragma unroll
+    for (int w = 0; w < WORDS; w++) q |= (S)at[w * step] << 32 * w;
+    return q;
 }
 
 /* f(pack of parts, number of the first in its line, its column) of each pack of a block. */
@@ -82,7 +142,7 @@ __device__ inline void parts_of(const line_walk<T, I> &l, const line_block<T, I>
             if (at < 0 || at >= l.size)
                 dl_fault_raise(l.site, DL_FAULT_INDEX, (long)index.v[e], l.size);
             else
-                f(__float_as_uint((float)dl_up(v.v[e])), ((unsigned)at << l.fold) + (l.inner > 1 ? col + e : 0));
+                f(parts<T>::of(v.v[e]), ((unsigned)at << l.fold) + (l.inner > 1 ? col + e : 0));
         }
     });
 }
@@ -97,18 +157,19 @@ __device__ inline void results_of(const line_walk<T, I> &l, const line_block<T, 
     }
 }
 
-/* The least and the largest finite magnitude of a block's parts but 0, and whether there are others. */
+/* The least and the largest exponent of a block's finite parts but 0, and whether there are others. */
 template <int P, class T, class I>
 __device__ inline void look(const line_walk<T, I> &l, const line_block<T, I> &b, unsigned (&range)[3]) {
     unsigned least = ~0u, most = 0, odd = 0;
     packs_of<P>(l, b, [&](const dl_vector<T, P> &v, long, int) {
 #pragma unroll
         for (int e = 0; e < P; e++) {
-            unsigned bits = __float_as_uint((float)dl_up(v.v[e])) & ~(1u << 31);
-            bool finite = bits < (unsigned)INFINITE << MANTISSA;
+            const typename parts<T>::B bits = parts<T>::of(v.v[e]);
+            const unsigned at = (unsigned)exponent<T>(bits);
+            const bool finite = !infinite<T>(bits);
             odd |= !finite;
-            if (finite && bits > most) most = bits;
-            if (bits && bits < least) least = bits;
+            if (finite && at > most) most = at;
+            if (bits << 1 && at < least) least = at;
         }
     });
     least = __reduce_min_sync(~0u, least), most = __reduce_max_sync(~0u, most), odd = __reduce_or_sync(~0u, odd);
@@ -120,47 +181,49 @@ __device__ inline void look(const line_walk<T, I> &l, const line_block<T, I> &b,
 /* Infinities and what is no number, once all else is there. */
 template <int P, class T, class I>
 __device__ __noinline__ void others(const line_walk<T, I> &l, const line_block<T, I> &b, unsigned *sums) {
-    parts_of<P>(l, b, [&](unsigned bits, unsigned at) {
-        if ((bits >> MANTISSA & INFINITE) == INFINITE) atomicOr(&sums[at], bits << 9 ? 4u : bits >> 31 ? 2u : 1u);
+    typedef typename parts<T>::B B;
+    parts_of<P>(l, b, [&](B bits, unsigned at) {
+        const bool none = bits & (((B)1 << parts<T>::MANTISSA) - 1);
+        if (infinite<T>(bits)) atomicOr(&sums[at], none ? 4u : negative<T>(bits) ? 2u : 1u);
     });
     __syncthreads();
     results_of(l, b, [&](unsigned k, long at) {
-        float other = sums[k] == 1 ? INFINITY : sums[k] == 2 ? -INFINITY : NAN;
-        if (sums[k]) l.o[at] = dl_down<T>((float)dl_up(l.o[at]) + other);
+        typename parts<T>::C other = sums[k] == 1 ? INFINITY : sums[k] == 2 ? -INFINITY : NAN;
+        if (sums[k]) l.o[at] = dl_down<T>(dl_up(l.o[at]) + other);
     });
 }
 
 template <class T, class I, int P>
 __global__ void __launch_bounds__(THREADS) lines_kernel(const __grid_constant__ line_walk<T, I> l) {
-    extern __shared__ unsigned sums[]; /* low words of all results, then high ones */
+    typedef typename parts<T>::C C;
+    typedef typename parts<T>::sum sum;
+    enum { WORDS = parts<T>::WORDS };
+    extern __shared__ unsigned sums[]; /* the lowest words of all results, then the next ones, ... */
     __shared__ unsigned range[3];
     line_block<T, I> b(l, P);
     if (!threadIdx.x) range[0] = ~0u, range[1] = range[2] = 0;
-    for (unsigned k = threadIdx.x; k < 2 * b.all; k += THREADS) sums[k] = 0;
+    for (unsigned k = threadIdx.x; k < WORDS * b.all; k += THREADS) sums[k] = 0;
     __syncthreads();
     look<P>(l, b, range);
     __syncthreads();
-    int least = (int)exponent(range[0] == ~0u ? 0 : range[0]), high = (int)exponent(range[1]);
+    int least = range[0] == ~0u ? 1 : (int)range[0], high = range[1] ? (int)range[1] : 1;
     bool more, first = true;
     do {
         int low = high - l.room > 1 ? high - l.room : 1;
-        parts_of<P>(l, b, [&](unsigned bits, unsigned at) {
-            int e = (int)exponent(bits);
-            if (e < low || e > high || !(bits << 1)) return;
-            unsigned long q = multiple(bits, low);
-            unsigned word = (unsigned)q, before = atomicAdd(&sums[at], word);
-            unsigned carried = (unsigned)(q >> 32) + (before + word < before);
-            if (carried) atomicAdd(&sums[b.all + at], carried);
+        parts_of<P>(l, b, [&](typename parts<T>::B bits, unsigned at) {
+            const int e = exponent<T>(bits);
+            if (e >= low && e <= high && bits << 1) add<WORDS>(sums + at, b.all, multiple<T>(bits, low));
         });
         __syncthreads();
-        double unit = __longlong_as_double((long)(low - LOWEST + 1023) << 52);
         more = low > least;
         results_of(l, b, [&](unsigned k, long at) {
-            long sum = (long)((unsigned long)sums[b.all + k] << 32 | sums[k]);
-            float was = !first ? (float)dl_up(l.o[at]) : l.start ? (float)dl_up(l.start[at]) : 0.0f;
-            if (sum) was = (float)((double)was + (double)sum * unit);
-            if (first || sum) l.o[at] = dl_down<T>(was);
-            if (more || range[2]) sums[k] = sums[b.all + k] = 0;
+            const sum q = sum_at<sum, WORDS>(sums + k, b.all);
+            C was = !first ? dl_up(l.o[at]) : l.start ? dl_up(l.start[at]) : C(0);
+            if (q) was = (C)((double)was + parts<T>::real(q, low));
+            if (first || q) l.o[at] = dl_down<T>(was);
+            if (more || range[2])
+#pragma unroll
+                for (int w = 0; w < WORDS; w++) sums[w * b.all + k] = 0;
         });
         if (more || range[2]) __syncthreads();
         high = low - 1, first = false;
@@ -170,9 +233,14 @@ __global__ void __launch_bounds__(THREADS) lines_kernel(const __grid_constant__ 
 
 /* ---- calls */
 
+/* Bytes of a sum; 0: a dtype whose sums are none. */
+static long bytes_of(int dtype) {
+    return dtype == DL_F64 ? 16 : dtype == DL_F32 || dtype == DL_F16 || dtype == DL_BF16 ? 8 : 0;
+}
+
 /* Lines of a block: side by side in memory for the sake of whole sectors, as far as shared memory goes. */
 static int columns(const dl_lines *l) {
-    long line = l->size * 2 * (long)sizeof(unsigned);
+    long line = l->size * bytes_of(l->dtype);
     int cols = 1, least = 32 / (int)dl_dtype_size((dl_dtype)l->dtype);
     while (cols < l->inner && cols < WIDE && 2 * cols * line <= (cols < least ? (long)MOST_BYTES : (long)AT_ONCE))
         cols *= 2;
@@ -180,16 +248,15 @@ static int columns(const dl_lines *l) {
 }
 
 bool dl_lines_take(const dl_gpu *g, const dl_lines *l) {
-    bool small = l->dtype == DL_F32 || l->dtype == DL_F16 || l->dtype == DL_BF16;
-    if (!small || l->size > MOST_BYTES / (2 * (long)sizeof(unsigned)) || !l->n || l->n > (1L << 31) / WIDE)
-        return false;
+    const long each = bytes_of(l->dtype);
+    if (!each || l->size > MOST_BYTES / each || !l->n || l->n > (1L << 31) / WIDE) return false;
     long cols = columns(l), blocks = l->outer * ((l->inner + cols - 1) / cols);
     return blocks < 1L << 31 && (blocks >= g->sms / 2 || l->n * cols <= SHORT);
 }
 
 template <class T, class I> static dl_status lines(dl_gpu *g, const dl_lines *l) {
     int cols = columns(l), bits = dl_bits(l->n);
-    long groups = (l->inner + cols - 1) / cols, bytes = l->size * cols * 2 * (long)sizeof(unsigned);
+    long groups = (l->inner + cols - 1) / cols, bytes = l->size * cols * bytes_of(l->dtype);
     size_t all = (l->same ? 0 : (size_t)l->v) | (size_t)l->index;
     bool four = all % 16 == 0 && (l->inner > 1 ? l->inner % FOUR == 0 && cols >= FOUR : l->n % FOUR == 0);
     int shift = 0, fold = 0;
@@ -198,7 +265,8 @@ template <class T, class I> static dl_status lines(dl_gpu *g, const dl_lines *l)
     line_walk<T, I> w = {};
     w.o = (T *)l->o, w.start = (const T *)l->start, w.v = (const T *)l->v, w.index = (const I *)l->index;
     w.size = l->size, w.n = l->n, w.inner = l->inner, w.groups = groups;
-    w.fold = fold, w.shift = shift, w.room = 39 - bits, w.list = l->list, w.same = l->same, w.site = l->site;
+    w.fold = fold, w.shift = shift, w.room = 32 * parts<T>::WORDS - parts<T>::MANTISSA - 2 - bits, w.list = l->list,
+    w.same = l->same, w.site = l->site;
     auto kernel = four ? lines_kernel<T, I, FOUR> : lines_kernel<T, I, 1>;
     cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, MOST_BYTES);
     DL_TRY(dl_gpu_check(g, e, "asking for shared memory"));
@@ -208,7 +276,7 @@ template <class T, class I> static dl_status lines(dl_gpu *g, const dl_lines *l)
 
 dl_status dl_cuda_lines(dl_gpu *g, const dl_lines *l) {
     if (!l->outer || !l->inner || !l->size) return DL_OK;
-    return dl_dispatch<DL_BIT(DL_F32) | DL_HALVES>(l->dtype, [&](auto tag) {
+    return dl_dispatch<DL_FLOATS>(l->dtype, [&](auto tag) {
         typedef decltype(tag) T;
         return l->wide ? lines<T, long>(g, l) : lines<T, int>(g, l);
     });

@@ -33,7 +33,7 @@ typedef struct dl_lines {
     dl_fault_site site;
 } dl_lines;
 
-/* Is this a case for dl_cuda_lines? Short lines of f32, f16 or bf16, and enough of them. */
+/* Is this a case for dl_cuda_lines? Short lines of floats, and enough of them. */
 bool dl_lines_take(const dl_gpu *g, const dl_lines *l);
 dl_status dl_cuda_lines(dl_gpu *g, const dl_lines *l);
 
