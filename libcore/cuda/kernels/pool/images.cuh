@@ -52,14 +52,14 @@ static inline void dl_frame_operand(long (&stride)[4], char **ptr, const dl_tens
 }
 
 /* t[0] is the result. With channels first, packs are used when the first `results` tensors allow it; the others are
- * read by element. */
+ * read by element, so that threads of packs of f64 would read too far from each other. */
 template <int N> dl_frame<N> dl_frame_of(const dl_tensor *const (&t)[N], int results) {
     enum { PACK = 4 };
     dl_frame<N> f = {};
     memcpy(f.shape, t[0]->shape, sizeof f.shape);
     f.last = t[0]->stride[1] == 1 && t[0]->shape[1] > 1;
     int along = f.last ? 1 : 3;
-    bool packs = f.shape[along] % PACK == 0;
+    bool packs = f.shape[along] % PACK == 0 && (f.last || dl_esize(t[0]) < sizeof(double));
     for (int k = 0; k < N; k++) {
         dl_frame_operand(f.stride[k], &f.ptr[k], t[k]);
         if (k >= results && (!f.last || !f.stride[k][1])) continue;
