@@ -374,7 +374,9 @@ static dl_status load(dl_module *m, loading *l) {
 static dl_status load_whole(dl_module *m, loading l) {
     DL_SCOPED_INTERRUPT_HOLD(1);
     unsigned long rng = dl_rng_position(DL_STREAM_INIT);
+    dl_journal *journal = dl_journal_swap(NULL); /* what is put in is no step of a training */
     dl_status st = load(m, &l);
+    dl_journal_swap(journal);
     dl_rng_seek(DL_STREAM_INIT, rng);
     for (long i = 0; i < l.nmade && (l.check || st != DL_OK); i++) { /* as before */
         dl_reparam_reset(l.made[i]);

@@ -306,7 +306,10 @@ static dl_status check_expression(const dlsh_args *a, dl_tensor *y, dlsh_value *
     DLSH_SCOPED_GRAD_MODE(1);
     DLSH_OWNED dl_tensor *loss = dl_sum(y, NULL, 0, 0);
     DLSH_TRY(loss ? dlsh_give(DLSH_RECORD_OF({"ok", dlsh_bool(1)}), result) : dl_failed());
-    return check_nodes(a, loss, 1, *result);
+    const dl_status st = check_nodes(a, loss, 1, *result);
+    if (st != DL_ERR_AUTOGRAD || !strstr(dl_errmsg(), "was freed by an earlier backward")) return st;
+    return dlsh_arg_fail(a, NULL, st, "compute it once more, without a backward pass: gradcheck (mse_loss(net(x), y))",
+                         "gradcheck: a backward pass went through this result and freed what its nodes had kept");
 }
 
 /* After the function as a whole: recorded once more, its nodes. Of a net the parameters are among the operands. */
@@ -418,8 +421,9 @@ const dlsh_command autograd_commands[] = {
         "Compares the gradients of a function with central differences, element by element, and reports the worst. "
         "Then each node of the computation is checked by itself, operands that are parameters included: an op whose "
         "rule is wrong is named with its line, also where two errors cancel. Kinks, where slopes from left and right "
-        "differ, are not errors. gradcheck l checks the nodes of what has been computed. With second the gradients of "
-        "the gradients are checked too, also of each node. As a function its result is a "
+        "differ, are not errors. gradcheck l checks the nodes of what has been computed, before a "
+        "backward pass frees what they keep. With second the gradients of the gradients are checked too, also of each "
+        "node. As a function its result is a "
         "record with ok, checked, worst, tolerance, input, element, analytic, numeric, nodes, wrong.",
         GRADCHECK_PARAMS,
         DLSH_OPTIONS({"second", DLSH_OPT_BOOL, "false", .doc = "check the gradients of the gradients too"},
