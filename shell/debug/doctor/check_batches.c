@@ -1,6 +1,5 @@
 /* The batches that nets were given: the same one at each step, random numbers that begin anew, and evaluations of what
  * was trained on, or of what was prepared in another way. */
-#include <ctype.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include "debug/doctor/data/pools.h"
 #include "debug/doctor/samples.h"
 #include "debug/doctor/syntax.h"
+#include "debug/doctor/text/reads.h"
 #include "view/elements.h"
 
 /* ---------------------------------------------------------------- random numbers that begin anew */
@@ -309,23 +309,6 @@ int dlsh_is_evaluation_pass(const dlsh_examination *e, const dl_journal_row *r) 
     return is_evaluation(e, r) || is_behind_training(e, r);
 }
 
-static int says_test(const char *text) {
-    static const char *const words[] = {"test", "valid", "held", "unseen", "general", "eval"};
-    char low[120];
-    size_t n = 0;
-    for (; text[n] && n + 1 < sizeof low; n++) low[n] = (char)tolower((unsigned char)text[n]);
-    low[n] = 0;
-    for (size_t i = 0; i < DLSH_COUNT(words); i++)
-        if (strstr(low, words[i])) return 1;
-    return 0;
-}
-
-/* Does a name or a word for people speak of a test? Fields, as d.test, and calls of eval() do not. */
-static int see_claim(void *ctx, const char *file, const dlsh_node *n) {
-    return !strcmp(file, ctx) && (n->kind == DLSH_N_NAME || n->kind == DLSH_N_STR || n->kind == DLSH_N_FN) && n->text &&
-           says_test(n->text);
-}
-
 /* What an expression picks from, without fields, indices and methods; of a loader its data. */
 static const dlsh_node *picked_from(const dlsh_node *n) {
     while (n && n->kind != DLSH_N_NAME) {
@@ -441,31 +424,51 @@ static int are_all_known(const dl_journal_row *r) {
 
 enum { FEWEST_APART = 16 };
 
-/* May it be a part that was kept apart of what is trained on? Sequences of words may be targets, with as many rows. */
-static int is_apart(const dlsh_pool *p, const dlsh_pool *trained) {
+static dlsh_property is_named(void *name, const dlsh_step *at) {
+    return dlsh_names(at->n, name) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* May it be a part that was kept apart of what is trained on? Sequences of words may be targets, with as many rows;
+ * what nets gave is none, nor what the samples of the training were made of. */
+static int is_apart(const dlsh_examination *e, const char *file, const dlsh_pool *p, const dlsh_pool *trained) {
     if (!p->held || !trained->trained || p->n < FEWEST_APART) return 0;
+    const dlsh_node *made = p->tensor ? dlsh_definition_of(file, p->name, INT_MAX, NULL) : NULL;
+    const dlsh_node *own = made && trained->tensor ? dlsh_definition_of(file, trained->name, INT_MAX, NULL) : NULL;
+    if (made && dlsh_call_of_net(e, file, made)) return 0;
+    if (own && dlsh_origin(file, own, is_named, (void *)p->name)) return 0;
     if (!p->tensor || !trained->tensor) return 1;
     const int words = !dl_dtype_is_float(dl_dtype_of(p->tensor));
     return (!words || p->n != trained->n) && is_like(p, trained);
+}
+
+/* Is it the evaluation that a trainer makes itself as it trains? */
+static int runs_beside_training(const dlsh_examination *e, const dl_journal_row *r) {
+    DLSH_EACH_ROW (b, e, DL_DID_BACKWARD)
+        if (b->line == r->line && !strcmp(b->file, r->file)) return e->trainer != NULL;
+    return 0;
 }
 
 /* All that a net was evaluated with are samples that it was trained on, although others were kept apart. */
 static void find_seen(dlsh_examination *e, dlsh_pools *all, const void *net) {
     const dl_journal_row *seen = NULL;
     const dlsh_pool *apart = NULL;
-    int others = 0;
+    int others = 0, own = 0; /* own: of the trainer, which no figure of the text shows */
     DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         if (r->what != net || r->nrows < 2 || !dlsh_is_evaluation_pass(e, r)) continue;
         if (r->x.n && r->x.low == r->x.high) continue; /* rows are all alike, whoever's they are */
         if (!has_held(all, r) && are_all_known(r) && is_of_training(e, all, r))
             seen = r;
+        else if (runs_beside_training(e, r))
+            own++;
         else
             others++;
     }
-    for (int k = 0; k < all->n && !apart; k++)
+    for (int k = 0; seen && k < all->n && !apart; k++)
         for (int i = 0; i < all->n && !apart; i++)
-            if (is_apart(&all->at[k], &all->at[i])) apart = &all->at[k];
+            if (is_apart(e, seen->file, &all->at[k], &all->at[i])) apart = &all->at[k];
     if (!seen || others || !apart || dlsh_was_found(e, e->check, "the same batch")) return; /* to be learned by heart */
+    const int claimed = dlsh_claims_test(seen->file, own);
+    if (own && !claimed) return;
     if (dlsh_was_found(e, "the data", "scaled by its own")) return;
     const int twice = line_of_twice(e, seen->file);
     int line = twice ? twice : dlsh_line_of_input(e, seen);
@@ -482,7 +485,7 @@ static void find_seen(dlsh_examination *e, dlsh_pools *all, const void *net) {
     dl_trainer_state st = {0};
     if (e->trainer) dl_trainer_get(e->trainer, &st);
     const int meant = split && split->kind == DLSH_N_STR && st.batches == 1; /* one batch is to be learned by heart */
-    if (meant || !dlsh_each_node(see_claim, (void *)seen->file)) dlsh_only_note(e, f);
+    if (meant || !claimed) dlsh_only_note(e, f);
 }
 
 /* Has the pool the samples of all passes that trained the net? */
@@ -649,6 +652,7 @@ static void examine_net(dlsh_examination *e, const dl_journal_row *first) {
         if (r->what == first->what)
             find_other_scale(e, &all, r), find_same_batch(e, &all, r), find_other_labels(e, &all, r);
     find_seen(e, &all, first->what);
+    dlsh_find_wrong_claim(e, &all);
     find_own_figures(e, &all, first->what);
     dlsh_find_shared(e, &all, first->what);
     dlsh_find_kept_net(e, &all, first->what, width);
@@ -678,8 +682,9 @@ static void tell_passed(dlsh_examination *e) {
         unknown += !r->nrows;
     }
     if (own)
-        snprintf(rest, sizeof rest, "%ld of %ld evaluated samples are equal to training samples (line %d), %s", known,
-                 rows, own, anew ? "the others were not seen in it" : "and no evaluation of new ones was seen");
+        snprintf(rest, sizeof rest,
+                 "of %ld evaluated samples looked at %ld are of the training, as line %d has them; %s", rows, known,
+                 own, anew ? "the others are not" : "no evaluation of new ones was seen");
     else if (rows)
         snprintf(rest, sizeof rest, "%ld of %ld evaluated samples (line %d%s) were seen in the training", known, rows,
                  line, lines > 1 ? " and others" : "");

@@ -665,7 +665,7 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
     dlsh_found(e, test->file, line,
                copied ? "split first, each sample in one part alone; then augment or repeat"
                       : "each sample in one part alone: p = randperm(n); p[:800] for training, p[800:] apart",
-               "%ld of %ld samples of %s are in the training data, %s, too\n"
+               "%ld of %ld samples of %s are in the training data (%s), too\n"
                "their rows are equal: the evaluation measures what was learned by heart",
                both, test->n, test->name, train->name);
 }

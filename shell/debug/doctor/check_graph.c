@@ -406,17 +406,27 @@ static int line_of_torn(const char *file, int otherwise) {
     return otherwise;
 }
 
+/* The call that made few numbers of all samples, as their deviation, which call number i takes in; i: there is none. */
+static long reduced_before(const dlsh_trial *t, long i, long samples) {
+    for (int k = 0; k < DLSH_TRIAL_OPERANDS; k++) {
+        long found = -1, j = t->from[i][k];
+        for (; j >= 0 && t->result[j] && dl_numel(t->result[j]) < samples; j = t->from[j][0]) found = j;
+        if (found >= 0 && j != DLSH_TRIAL_OTHER) return found;
+    }
+    return i;
+}
+
 /* The first call whose result does not keep what belongs to a sample. */
 static void find_mixing(dlsh_examination *e, const dlsh_trial *a, const dlsh_trial *b, long samples, const char *kept) {
     for (long i = 0; i < a->n && i < b->n; i++) {
         long n = a->result[i] ? dl_numel(a->result[i]) : 0;
         if (n < samples || dlsh_share_alike(a->result[i], b->result[i]) >= 0.5 / (double)samples) continue;
         char what[200];
-        const dl_recorded *c = &a->calls[i];
+        const dl_recorded *c = &a->calls[reduced_before(a, i, samples)];
         if (find_places_taken(e, c, samples, kept)) return;
         const char *file = dlsh_call_file(c);
         dlsh_found(e, file, line_of_torn(file, dlsh_call_line(c)),
-                   dlsh_is_word("softmax|log_softmax|sum|mean|cumsum|logsumexp|amax|amin|sort|norm", c->op)
+                   dlsh_is_word("softmax|log_softmax|sum|mean|cumsum|logsumexp|amax|amin|sort|norm|var|std", c->op)
                        ? "another dim: dimension 0 holds the samples, the places of a sample stand behind it, dim=1"
                        : "let each op keep the dimension of samples: look at dim= and at reshape",
                    "%s mixes the samples of a batch\n"

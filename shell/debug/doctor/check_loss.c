@@ -324,9 +324,11 @@ static void look_at_single(dlsh_examination *e, dlsh_pass p, const dl_journal_no
 }
 
 /* Over samples in place of classes. */
-static void look_at_dim(dlsh_examination *e, const dl_journal_node *n) {
-    if (!dlsh_op_is(n, "softmax|log_softmax") || n->out.ndim != 2 || n->out.shape[0] < 2) return;
-    if (!strstr(n->attrs, "dim=0") && !strstr(n->attrs, "dim=-2")) return;
+static void look_at_dim(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, const dl_journal_node *n) {
+    const int rows = dlsh_op_is(n, "softmax|log_softmax") && n->out.ndim == 2 && n->out.shape[0] > 1;
+    if (!rows || (!strstr(n->attrs, "dim=0") && !strstr(n->attrs, "dim=-2")))
+        return dlsh_find_other_dimension(e, r, p, n);
+    if (n->out.shape[0] == n->out.shape[1] && dlsh_is_picked_along(p, n)) return; /* pairs, told both ways */
     dlsh_found(e, dlsh_node_file(n), dlsh_node_line(n), "dim=1, or dim=-1",
                "%s over dimension 0, the samples of the batch: what one sample gets depends on the others\n"
                "its result has shape [%ld,%ld]: each column adds up to 1 over the samples, not each sample's row",
@@ -443,10 +445,10 @@ dl_status dlsh_check_loss_operand(dlsh_examination *e) {
         for (long k = 0; k < p.n; k++)
             look_at_operand(e, p, &p.at[k]), look_at_probabilities(e, before, p, &p.at[k]),
                 dlsh_find_scores_for_logs(e, p, &p.at[k]), dlsh_find_scaled_scores(e, p, &p.at[k]),
-                dlsh_find_overlap_of_scores(e, p, &p.at[k]), look_at_targets(e, &p.at[k]), look_at_dim(e, &p.at[k]),
-                look_at_single(e, p, &p.at[k]), dlsh_find_out_of_reach(e, p, &p.at[k]), look_at_smoothing(e, &p.at[k]),
-                look_at_left_out(e, p, &p.at[k]), dlsh_find_flat_targets(e, p, &p.at[k]), look_at_delta(e, &p.at[k]),
-                look_at_order(e, &p.at[k]);
+                dlsh_find_overlap_of_scores(e, p, &p.at[k]), look_at_targets(e, &p.at[k]),
+                look_at_dim(e, r, p, &p.at[k]), look_at_single(e, p, &p.at[k]), dlsh_find_out_of_reach(e, p, &p.at[k]),
+                look_at_smoothing(e, &p.at[k]), look_at_left_out(e, p, &p.at[k]),
+                dlsh_find_flat_targets(e, p, &p.at[k]), look_at_delta(e, &p.at[k]), look_at_order(e, &p.at[k]);
         look_at_divisor(e, r, p);
         const dl_journal_node *n = p.n ? dlsh_compares(p) : NULL;
         losses += p.n > 0, compared += n != NULL;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "debug/doctor/syntax.h"
 #include "debug/doctor/text/joined.h"
 #include "debug/doctor/texts.h"
 #include "debug/doctor/trace.h"
@@ -18,6 +19,23 @@ static void keep_last_training(dl_journal_row *r) {
 
 double dlsh_first_loss(const dl_journal_row *pass) { return pass->ncurve ? pass->curve[0] : pass->first; }
 
+static dlsh_property is_computed(DLSH_UNUSED void *ctx, const dlsh_step *at) {
+    static const char keeping[] = "zip|list|clone|detach|to|cpu|enumerate|append|deepcopy|values|items|load";
+    if (dlsh_is_call_of(at->n, "parameters|named_parameters|state_dict|state")) return DLSH_HAS_NOT;
+    const int other = at->n->kind == DLSH_N_CALL && !dlsh_is_call_of(at->n, keeping);
+    const int gradient = at->n->kind == DLSH_N_FIELD && !strcmp(at->n->text, "grad");
+    return other || gradient || at->n->kind == DLSH_N_BINARY ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* p.copy_(kept): are numbers put back that were kept? That is no step. */
+static int puts_back(const dl_journal_row *r) {
+    const dlsh_node *s = r->kind == DL_DID_STEP && !r->what ? dlsh_statement_at(r->file, r->line) : NULL;
+    DLSH_EACH_BELOW (t, s)
+        if (dlsh_is_method(t.n, "copy_") && t.n->nkids == 2 && t.n->span.line == r->line)
+            return !dlsh_origin(r->file, t.n->kids[1], is_computed, NULL);
+    return 0;
+}
+
 dl_status dlsh_read_journal(dlsh_examination *e) {
     long n = dl_journal_count();
     dl_journal_row *more = realloc(e->rows, (size_t)(e->nrows + n + 1) * sizeof *more);
@@ -30,7 +48,7 @@ dl_status dlsh_read_journal(dlsh_examination *e) {
         if (dlsh_is_outdated(r->file)) continue;
         keep_last_training(r);
         DLSH_TRY(dlsh_join_row(r));
-        if (!dlsh_join_rows(e->rows + from, e->nrows - from, r)) e->nrows++;
+        if (!puts_back(r) && !dlsh_join_rows(e->rows + from, e->nrows - from, r)) e->nrows++;
     }
     return DL_OK;
 }

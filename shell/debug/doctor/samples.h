@@ -132,6 +132,11 @@ double dlsh_size_on_the_way(const dlsh_examination *e);
 void dlsh_find_numbered_apart(dlsh_examination *e);
 /* Identifiers that a remainder brings to fewer numbers (data/folded.c). */
 void dlsh_find_folded(dlsh_examination *e);
+/* Samples that are written into again and again, as a training goes on, or an evaluation (data/written.c). */
+void dlsh_find_written(dlsh_examination *e, const dl_journal_row *pass, const dlsh_traced *all, int n);
+void dlsh_find_written_in_evaluation(dlsh_examination *e);
+/* The nearest variable on the way to what a loop uses that was made before it; -1: there is none. */
+int dlsh_part_before(const dlsh_traced *x, const char *file, int line);
 /* Lists of samples that are all one tensor (check_items.c). */
 void dlsh_find_same_items(dlsh_examination *e);
 /* The call of a net in a statement; NULL: none (check_batches.c). */

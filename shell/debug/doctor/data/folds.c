@@ -152,13 +152,25 @@ static void tell(dlsh_examination *e, const dl_journal_row *test, const dl_journ
     dlsh_take_back(e, "the data", "are in the training data");
 }
 
+/* Does a place evaluate the same samples in each round, as those of a validation? */
+static int is_always_same(const dl_journal_row *r) { return r->looked > 2 && r->alike == r->looked - 1; }
+
+/* Was the loop seen to train on rows of a part? */
+static int is_trained_on(const dlsh_examination *e, const dlsh_pool *p, const void *net, const dlsh_node *loop) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
+        for (long j = 0; r->what == net && j < r->nseen && dlsh_is_training_pass(e, r); j++)
+            if (dlsh_has_row(p, r->seen[j]) && dlsh_runs_within(r->file, r->line, loop)) return 1;
+    return 0;
+}
+
 void dlsh_find_kept_net(dlsh_examination *e, const dlsh_pools *all, const void *net, long width) {
     DLSH_EACH_NODE (t)
         DLSH_EACH_ROW_WHILE (dlsh_is_loop(t.n), test, e, DL_DID_FORWARD) {
             const dl_journal_row *pass = NULL;
             DLSH_SCOPED(parts_free) parts p = {.n = 0};
-            if (test->what != net || !dlsh_is_evaluation_pass(e, test) || strcmp(test->file, t.file) != 0 ||
-                !dlsh_runs_within(t.file, test->line, t.n) || is_made_in(e, net, t.file, t.n))
+            if (test->what != net || !dlsh_is_evaluation_pass(e, test) || is_always_same(test) ||
+                strcmp(test->file, t.file) != 0 || !dlsh_runs_within(t.file, test->line, t.n) ||
+                is_made_in(e, net, t.file, t.n))
                 continue;
             DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
                 if (dlsh_runs_within(r->file, r->line, t.n) && r->at < test->at && goes_on(r)) pass = r;
@@ -167,6 +179,7 @@ void dlsh_find_kept_net(dlsh_examination *e, const dlsh_pools *all, const void *
                 for (int k = 0; k < p.n; k++) {
                     const dlsh_pool *train = &p.at[i].rows, *apart = &p.at[k].rows;
                     if (train->n < apart->n || i == k || !is_disjoint(apart, train)) continue;
+                    if (!is_trained_on(e, train, net, t.n)) continue;
                     const long both = trained_of(e, apart, test, t.n);
                     if (both < LEAST || 20 * both < apart->n) continue;
                     tell(e, test, pass, t.n, train, apart, both);

@@ -50,3 +50,5 @@ int dlsh_line_of_input(const dlsh_examination *e, const dl_journal_row *r);
 void dlsh_find_shared(dlsh_examination *e, const dlsh_pools *all, const void *net);
 /* A net that goes through all rounds of a loop that makes its parts anew (folds.c). */
 void dlsh_find_kept_net(dlsh_examination *e, const dlsh_pools *all, const void *net, long width);
+/* A figure that words of the text tell to be one of a test, and that is of the samples of the training (claims.c). */
+void dlsh_find_wrong_claim(dlsh_examination *e, const dlsh_pools *all);

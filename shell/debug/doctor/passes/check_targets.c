@@ -326,7 +326,9 @@ static void look_at_spoiled(dlsh_examination *e, const char *file, const dlsh_no
     const dlsh_node *made = field ? dlsh_made(file, name) : dlsh_definition_of(file, name->text, n->span.start, NULL);
     const dlsh_node *clean = made ? clean_of(file, made) : NULL;
     if (!clean || made->span.start >= n->span.start) return;
-    if (field ? !is_wanted(e, file, clean) : table && !has_clean_table(e, file, table, clean)) return;
+    /* noise that was drawn once may be a part of the data */
+    const int each_time = !table && dlsh_runs_in_loop(file, made->span.line, n->span.line);
+    if (field ? !is_wanted(e, file, clean) : !each_time && !has_clean_table(e, file, name, clean)) return;
     dlsh_found(e, file, n->span.line, "the clean samples as the target, the spoiled ones go in",
                "the target is the spoiled input itself: the net learns to keep the noise, not to take it away\n"
                "%s goes in and is the target, too; line %d makes it of %s with random numbers",

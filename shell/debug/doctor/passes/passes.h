@@ -103,3 +103,7 @@ double dlsh_ignored_label(const dl_journal_node *n);
 void dlsh_find_counted_padding(dlsh_examination *e);
 /* Does a later weight follow the product of a node, a vector too (check_symmetry.c)? */
 int dlsh_is_hidden(dlsh_pass p, const dl_journal_node *n);
+/* Probabilities that add up to 1 over another dimension than that along which the loss picks (normalised.c). Are they
+ * picked along their own one, as far as it is known? */
+void dlsh_find_other_dimension(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, const dl_journal_node *n);
+int dlsh_is_picked_along(dlsh_pass p, const dl_journal_node *n);

@@ -441,5 +441,6 @@ dl_status dlsh_check_figures(dlsh_examination *e) {
     dlsh_find_brought_back(e);
     dlsh_find_choices_for_scores(e);
     dlsh_find_counted_padding(e);
+    dlsh_find_items_for_ranks(e);
     return DL_OK;
 }

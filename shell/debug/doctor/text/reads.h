@@ -36,6 +36,8 @@ int dlsh_gives_gradients(const dlsh_node *n);
 int dlsh_find_wrong_power(dlsh_examination *e, const char *file, const dlsh_node *update, int of_gradient);
 /* Figures that mix a variable with what was made of it by scaling: 1 - error(p, scaled) / raw.var(), p - raw. */
 void dlsh_find_mixed_scales(dlsh_examination *e);
+/* Numbers of sorted items that are taken for their ranks (ranks.c). */
+void dlsh_find_items_for_ranks(dlsh_examination *e);
 /* Results that are brought back to the scale of the targets in part (brought_back.c). */
 void dlsh_find_brought_back(dlsh_examination *e);
 /* 1: a figure is to rise, -1: to fall, 0: not known; by its name alone, or by how it is computed (aim.c). */
@@ -47,3 +49,6 @@ void dlsh_find_carried_state(dlsh_examination *e, const char *file, const dlsh_n
 void dlsh_find_not_turned_back(dlsh_examination *e);
 /* Does a text hold one of the words, set apart by |? Capitals count as small letters. */
 int dlsh_speaks_of(const char *text, const char *words);
+/* Does a text speak of a test? told: in words for people or in the name of a figure, and of no training beside that
+ * (data/claims.c). */
+int dlsh_claims_test(const char *file, int told);
