@@ -29,14 +29,23 @@ static inline __m256i dl_bf16_high(__m256 x) {
         _mm256_blendv_ps(_mm256_castsi256_ps(num), _mm256_castsi256_ps(nan), _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
     return _mm256_srli_epi32(_mm256_castps_si256(of), 16);
 }
-enum { DL_WRITE_bf16 = 8 };
-static inline void dl_write_group_bf16(const float *x, bf16 *to) {
-    const __m256i a = dl_bf16_high(_mm256_loadu_ps(x));
-    _mm_storeu_si128((__m128i *)to, _mm_packus_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1)));
+static inline __attribute__((always_inline)) void dl_write_bf16(long n, const float *x, bf16 *to) {
+    long i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const __m256i a = dl_bf16_high(_mm256_loadu_ps(x + i)), b = dl_bf16_high(_mm256_loadu_ps(x + i + 8));
+        _mm256_storeu_si256((__m256i *)(to + i), _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8));
+    }
+    for (; i + 8 <= n; i += 8) { /* a part of a vector */
+        const __m256i a = dl_bf16_high(_mm256_loadu_ps(x + i));
+        _mm_storeu_si128((__m128i *)(to + i),
+                         _mm_packus_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1)));
+    }
+    for (; i < n; i++) dl_write_one_bf16(x[i], to + i);
 }
 #else
-enum { DL_WRITE_bf16 = 1 };
-static inline void dl_write_group_bf16(const float *x, bf16 *to) { dl_write_one_bf16(*x, to); }
+static inline __attribute__((always_inline)) void dl_write_bf16(long n, const float *x, bf16 *to) {
+    for (long i = 0; i < n; i++) dl_write_one_bf16(x[i], to + i);
+}
 #endif
 
 #if defined(__AVX512F__)
@@ -54,11 +63,8 @@ enum { DL_WRITE_f16 = 1 };
 static inline void dl_write_group_f16(const float *x, f16 *to) { dl_write_one_f16(*x, to); }
 #endif
 
-#define DL_WRITER(t)                                                                                                   \
-    static inline __attribute__((always_inline)) void dl_write_##t(long n, const float *x, t *to) {                    \
-        const long full = n & -DL_WRITE_##t;                                                                           \
-        for (long i = 0; i < full; i += DL_WRITE_##t) dl_write_group_##t(x + i, to + i);                               \
-        for (long i = full; i < n; i++) dl_write_one_##t(x[i], to + i);                                                \
-    }
-DL_WRITER(bf16)
-DL_WRITER(f16)
+static inline __attribute__((always_inline)) void dl_write_f16(long n, const float *x, f16 *to) {
+    const long full = n & -DL_WRITE_f16;
+    for (long i = 0; i < full; i += DL_WRITE_f16) dl_write_group_f16(x + i, to + i);
+    for (long i = full; i < n; i++) dl_write_one_f16(x[i], to + i);
+}
