@@ -170,117 +170,6 @@ const char *dlsh_used_as_is(const dlsh_samples *s, int line, char *buf, size_t s
     return buf;
 }
 
-/* Are the numbers of a column, but for one, hardly ever there twice? */
-static int are_measured(const dlsh_samples *s, long c, double but) {
-    long twice = 0, n = 0;
-    for (long i = 1; i < s->n; i++) {
-        const double v = s->x[i * s->width + c];
-        n += v != but, twice += v != but && v == s->x[(i - 1) * s->width + c];
-    }
-    return s->real && 20 * twice < n;
-}
-
-/* Of a column: a number that is there several times, far from all others, as -999 where a value is missing. Of numbers
- * that were scaled it may be any. */
-static double code_in(const dlsh_samples *s, long c, long *count) {
-    dlsh_spread k = dlsh_spread_of(s, c);
-    double code = NAN, sum = 0, squares = 0;
-    for (long i = 0; i < s->n; i++) {
-        double v = s->x[i * s->width + c];
-        if (isfinite(v) && (isnan(code) || fabs(v - k.mean) > fabs(code - k.mean))) code = v;
-    }
-    *count = 0;
-    for (long i = 0; i < s->n; i++) {
-        double v = s->x[i * s->width + c];
-        if (v == code) ++*count;
-        if (v != code && isfinite(v)) sum += v, squares += v * v;
-    }
-    double n = (double)(s->n - *count), mean = n ? sum / n : 0, std = n ? sqrt(fmax(squares / n - mean * mean, 0)) : 0;
-    int whole = code == floor(code) && fabs(code) >= 9;
-    const int scaled = *count > 3 && 100 * *count >= s->n && are_measured(s, c, code);
-    const double far = scaled ? 5 * *count < s->n ? 8 : 20 : whole ? 30 : INFINITY;
-    return *count > 1 && *count < s->n / 2 && std > 0 && fabs(code - mean) > far * std ? code : NAN;
-}
-
-/* Where the samples were made before they were changed: x = (x - mean) / std leaves them where they were. */
-static int line_before_changes(const char *file, int line) {
-    enum { CHANGES = 8 };
-    const dlsh_node *n = file ? dlsh_statement_at(file, line) : NULL, *to = NULL, *made = NULL;
-    int at = n ? n->span.start : 0;
-    if (n && n->kind == DLSH_N_ASSIGN && n->kids[0]->kind == DLSH_N_NAME) to = n->kids[0], made = n->kids[n->nkids - 1];
-    for (int i = 0; made && i < CHANGES && dlsh_mentions(made, to->text); i++) {
-        made = dlsh_definition_of(file, to->text, at, &at);
-        if (made && made->span.line < line) line = made->span.line;
-    }
-    return line;
-}
-
-/* The variable with the number that a code in a column was before it was scaled, in as large a share of its rows; NULL:
- * there is none. */
-static const char *holder_of_code(const dlsh_examination *e, double share, double *code) {
-    DLSH_EACH_HOLDER (h, &e->holders) {
-        const dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
-        dlsh_samples s = {.n = t && dl_ndim(t) == 1 ? dl_numel(t) : 0, .real = 1, .width = 1};
-        DLSH_FREED double *x = s.n > 7 ? malloc((size_t)s.n * sizeof *x) : NULL;
-        if (!x || dl_read_f64(t, x)) continue;
-        long many = 0;
-        const double v = (s.x = x, code_in(&s, 0, &many));
-        if (v == floor(v) && fabs((double)many / (double)s.n - share) < 0.3 * share) return *code = v, h->name;
-    }
-    return dl_error_clear(), NULL;
-}
-
-static dlsh_property is_spread(DLSH_UNUSED void *ctx, const dlsh_step *at) {
-    return dlsh_is_call_of(at->n, "std|var|max|amax|norm|quantile") ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
-}
-
-/* (c - c.mean()) / c.std() */
-static dlsh_property divides_by_spread(DLSH_UNUSED void *ctx, const dlsh_step *at) {
-    const int divides = at->n->kind == DLSH_N_BINARY && at->n->op == DLSH_OP_DIV;
-    return divides && dlsh_origin_at(at, at->n->kids[1], is_spread, NULL) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
-}
-
-/* Where the code is written into the samples, or these were made before they were changed, or else where a column was
- * taken that was scaled with a code in it. *scaled: where it was scaled; 0: it was not. */
-static int line_of_code(const dlsh_examination *e, const dlsh_samples *s, double code, int *scaled) {
-    const dlsh_node *data = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT);
-    const dlsh_node *put = data ? dlsh_origin_of_number(e, s->file, data, code) : NULL;
-    if (put) return *scaled = 0, put->span.line;
-    const int line = s->written_line ? s->written_line : line_before_changes(s->file, s->line);
-    const dlsh_node *x = code != floor(code) && line == s->line ? data : NULL;
-    const dlsh_node *by = x ? dlsh_origin(s->file, x, divides_by_spread, NULL) : NULL;
-    const dlsh_node *what = by && by->kids[0]->kind == DLSH_N_BINARY ? by->kids[0]->kids[0] : NULL;
-    const int given = what && what->kind == DLSH_N_NAME && /* to a function that scales, each column or all */
-                      dlsh_define(dlsh_text_root(s->file), what->text, what->span.start).param;
-    const dlsh_node *column = given ? NULL : dlsh_defined(s->file, what);
-    *scaled = by ? by->span.line : 0;
-    return column && column->kind == DLSH_N_INDEX ? column->span.line : by ? *scaled : line;
-}
-
-static int find_codes(dlsh_examination *e, const dlsh_samples *s) {
-    long count = 0;
-    if (s->width > DLSH_COLUMNS || s->n < 8 || s->picture) return 0;
-    for (long c = 0; c < s->width; c++) {
-        double code = code_in(s, c, &count);
-        if (isnan(code)) continue;
-        int scaled = 0;
-        dlsh_finding *f =
-            dlsh_find_at(e, s->file, line_of_code(e, s, code, &scaled),
-                         "fill missing values in, as by the column's mean, and tell the net by a column of its own");
-        double was = code;
-        const char *of = code == floor(code) ? NULL : holder_of_code(e, (double)count / (double)s->n, &was);
-        dlsh_cause(f, "column %ld of %s holds %.6g%s%s, which looks like a code for a missing value", c, s->name, was,
-                   of ? " of " : "", of ? of : "");
-        dlsh_evidence(
-            f, "%ld of %ld samples have it, far outside of what the others have%s", count, s->n,
-            code == floor(code) ? ""
-            : scaled ? dlsh_kept(e, "; mean and deviation, by which line %d scales the column, have it in them", scaled)
-                     : "; figures that scale the column, as mean and deviation, have it in them");
-        return 1;
-    }
-    return 0;
-}
-
 /* Were the inputs that nets or weights were given of another size, so that something scaled the data on the way? */
 static int is_scaled_on_the_way(const dlsh_examination *e, double rms) {
     const double given = dlsh_size_on_the_way(e);
@@ -672,7 +561,7 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
 
 void dlsh_judge_samples(dlsh_examination *e, const dlsh_samples *s) {
     find_holes(e, s);
-    if (!find_tiny_divisor(e, s) && !find_codes(e, s)) dlsh_judge_columns(e, s);
+    if (!find_tiny_divisor(e, s) && !dlsh_find_codes(e, s)) dlsh_judge_columns(e, s);
     dlsh_find_target_column(e, s);
     find_scale(e, s);
     find_target_scale(e, s);

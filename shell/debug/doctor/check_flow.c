@@ -57,6 +57,9 @@ static void look_at_stop(dlsh_examination *e, const dl_journal_row *r, const dl_
         dlsh_find_weights_of_sum(e, dlsh_pass_of(r, 1), n, 0);
         return;
     }
+    const dl_journal_node *by[2];
+    const dl_journal_value *zeros[2];
+    if (dlsh_has_two_zeros(dlsh_pass_of(r, 1), n, by, zeros)) return; /* told with the initial weights */
     for (size_t i = 0; i < DLSH_COUNT(stops); i++) {
         if (!dlsh_op_is(n, stops[i].ops) || is_of_own_function(e, n) ||
             dlsh_was_found(e, "what the loss is given", "of size 1") || is_times_zero(n) ||

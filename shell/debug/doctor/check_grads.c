@@ -241,26 +241,6 @@ static int pass_has_leaf(const dl_journal_row *r, const void *leaf) {
     return dlsh_pass_has(dlsh_pass_of(r, 0), leaf) || dlsh_pass_has(dlsh_pass_of(r, 1), leaf);
 }
 
-/* Clipped before the backward pass of the step: of the gradients of the step before, or of none. Passes and steps that
- * leave what was clipped alone are those of another net. */
-static void find_early_clips(dlsh_examination *e) {
-    const dl_journal_row *step;
-    DLSH_EACH_ROW (clip, e, DL_DID_CLIP)
-        DLSH_EACH_ROW (pass, e, DL_DID_BACKWARD) {
-            int between = 0; /* a step, so that the clipping belongs to the pass behind it */
-            for (long j = 0; pass_has_leaf(pass, clip->what) && (step = dlsh_row_next(e, DL_DID_STEP, &j));) {
-                const dl_optimizer *o = step->what ? dlsh_live_optimizer(e, step->what, NULL) : NULL;
-                if (!o || dlsh_optimizer_has(o, clip->what))
-                    between |= step->till > pass->till && clip->till < pass->till;
-            }
-            if (!between || clip->at > pass->at || clip->count < 3 || labs(clip->count - pass->count) > 1) continue;
-            dlsh_found(e, clip->file, clip->line, "clip behind backward, before the step",
-                       "gradients are clipped before backward: those of the step are not clipped at all\n"
-                       "%ld times this line ran before the backward pass of line %d, and the step came after it",
-                       clip->count, pass->line);
-        }
-}
-
 /* Do parameters get gradients that no optimizer has, while others are asked for steps? Then that is the cause. */
 static int has_untrained(dlsh_examination *e);
 
@@ -277,7 +257,7 @@ dl_status dlsh_check_zeroing(dlsh_examination *e) {
         if (r->what && !e->trainer) find_stepped_twice(e, r), dlsh_find_left_gradients(e, r);
         steps += r->count - r->empty;
     }
-    find_early_clips(e);
+    dlsh_find_misplaced_clips(e);
     find_passed_twice(e);
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) find_kept(e, r);
     if (steps) dlsh_passed(e, "each of %ld steps had gradients of its own", steps);
@@ -628,8 +608,8 @@ static void find_unreached(dlsh_examination *e, dl_optimizer *o) {
                n == any ? "the optimizer trains parameters that the loss does not depend on"
                         : "%s%s %s trained, but no gradient reaches %s",
                names, n > 3 ? ", ..." : "", n > 1 ? "are" : "is", n > 1 ? "them" : "it");
-    dlsh_evidence(f, "%ld of the %ld parameters of %s, made at line %d, never got a gradient%s: %s%s", n, total,
-                  dl_optimizer_text(o), made.line, before ? " for its steps" : "", names,
+    dlsh_evidence(f, "%ld of the %ld parameters of %s, made at line %d, never got a gradient%s: %s%s%s", n, total,
+                  dl_optimizer_text(o), made.line, before ? " for its steps" : "", names, n > 3 ? ", ..." : "",
                   cut ? "; this line takes what is computed with them without its history" : "");
     const size_t used = strlen(f->evidence);
     if (gone.made)

@@ -12,20 +12,40 @@
 #include "debug/doctor/texts.h"
 #include "view/elements.h"
 
-/* A layer that works differently in training and in evaluation, of those that are in that mode now; -1: in any. NULL:
- * none. */
-static const char *differs(dl_module *m, int mode) {
+/* Are all parameters of a layer frozen, or with optimizers that took no step in the course of passes? Then figures that
+ * it has learned are kept on purpose. */
+static int stays(const dlsh_examination *e, const dl_module *m, const dl_journal_row *pass) {
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors((dl_module *)m, 1);
+    long known = 0;
+    int trained = !l || !l->n;
+    for (long i = 0; l && i < l->n; i++) {
+        const dl_tensor *t = l->entries[i].tensor;
+        if (!dl_requires_grad(t)) continue;
+        known = 0;
+        DLSH_EACH_ROW (r, e, DL_DID_STEP) {
+            const dl_optimizer *o =
+                r->till > pass->at && r->at < pass->till ? dlsh_live_optimizer(e, r->what, NULL) : NULL;
+            known += o != NULL, trained |= o && dlsh_optimizer_has(o, t);
+        }
+        trained |= !known;
+    }
+    return !trained;
+}
+
+/* A layer that works differently in training and in evaluation, of those that are in that mode now; -1: in any; but: a
+ * batch norm that stays as it is in the course of these passes is left out. NULL: none. */
+static const char *differs(const dlsh_examination *e, dl_module *m, int mode, const dl_journal_row *but) {
     const char *kind = dl_module_kind(m);
-    const int as_net = mode < 0 || mode == dl_module_training(m);
-    if (strstr(kind, "dropout") || strstr(kind, "batchnorm")) return as_net ? kind : NULL;
+    const int as_net = mode < 0 || mode == dl_module_training(m), norm = strstr(kind, "batchnorm") != NULL;
+    if (strstr(kind, "dropout") || norm) return as_net && !(but && norm && stays(e, m, but)) ? kind : NULL;
     const char *found = NULL;
-    for (int i = 0; !found && i < dl_module_count(m); i++) found = differs(dl_module_at(m, i), mode);
+    for (int i = 0; !found && i < dl_module_count(m); i++) found = differs(e, dl_module_at(m, i), mode, but);
     return found;
 }
 
 /* Parts that were in the other mode than their net, as a frozen body, are left out. */
-static const char *differs_in(dl_module *m, const dl_journal_row *pass) {
-    return differs(m, pass->without ? dl_module_training(m) : -1);
+static const char *differs_in(const dlsh_examination *e, dl_module *m, const dl_journal_row *pass) {
+    return differs(e, m, pass->without ? dl_module_training(m) : -1, pass->training || !pass->grad ? NULL : pass);
 }
 
 /* Is what is computed at the line of a pass a part of a loss, as what a teacher says is? */
@@ -100,17 +120,27 @@ static int was_trained_before(const dlsh_examination *e, const dl_journal_row *p
     return 0;
 }
 
-static void trained_in_evaluation(dlsh_examination *e, const dl_journal_row *r, const char *name, const char *kind) {
+/* Is a part of a net frozen, so that another part is trained behind features that are to stay as they are? */
+static int is_partly_frozen(dl_module *m) {
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = dl_module_tensors(m, 1);
+    for (long i = 0; l && i < l->n; i++)
+        if (!dl_requires_grad(l->entries[i].tensor)) return 1;
+    return 0;
+}
+
+static void trained_in_evaluation(dlsh_examination *e, const dl_journal_row *r, dl_module *m, const char *name,
+                                  const char *kind) {
     const dl_journal_row *by = switched(e, r, 0);
-    dlsh_finding *f =
-        dlsh_find_at(e, by ? by->file : r->file, by ? by->line : r->line, "m.train() before training goes on");
+    dlsh_finding *f = dlsh_find_at(e, by ? by->file : r->file, by ? by->line : r->line,
+                                   dlsh_kept(e, "%s.train() before training goes on", name));
     dlsh_cause(f, "%s is trained in evaluation mode: %s does not work", name, kind);
     if (by)
         dlsh_evidence(f, "line %d switched to it, and %ld forward passes at line %d ran so, with a backward pass",
                       by->line, r->count, r->line);
     else
         dlsh_evidence(f, "%ld forward passes at line %d ran so, with a backward pass", r->count, r->line);
-    if (strstr(kind, "batchnorm") && was_trained_before(e, r)) dlsh_only_note(e, f);
+    const int probe = by && dlsh_is_before_loop(by->file, by->line, r->line) && is_partly_frozen(m);
+    if (probe || (strstr(kind, "batchnorm") && was_trained_before(e, r))) dlsh_only_note(e, f);
 }
 
 /* Did training go on between the first such pass and the last one? */
@@ -499,7 +529,7 @@ static void find_noisy_targets(dlsh_examination *e) {
     DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         const char *name = "the net";
         dl_module *m = r->training && !r->grad && dlsh_training_began(e, r) ? dlsh_live_net(e, r->what, &name) : NULL;
-        const char *kind = m ? differs_in(m, r) : NULL;
+        const char *kind = m ? differs_in(e, m, r) : NULL;
         if (kind && feeds_loss(e, r) && is_fixed(e, r, m)) evaluated_in_training(e, r, name, kind, 1);
     }
 }
@@ -510,12 +540,12 @@ dl_status dlsh_check_modes(dlsh_examination *e) {
     DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         const char *name = "the net";
         dl_module *m = dlsh_live_net(e, r->what, &name);
-        const char *kind = m ? differs_in(m, r) : NULL;
+        const char *kind = m ? differs_in(e, m, r) : NULL;
         if (!kind) continue;
         int trained = dlsh_is_trained(e, r);
         const int frozen = r->empty && r->empty >= r->looked; /* a body that is meant to stay as it is */
         if (!r->training && r->grad && !frozen && goes_back(e, r))
-            trained_in_evaluation(e, r, name, kind);
+            trained_in_evaluation(e, r, m, name, kind);
         else if (r->training && !(r->grad ? trained : feeds_loss(e, r)) && dlsh_training_began(e, r))
             evaluated_in_training(e, r, name, kind, 0);
         passes++;

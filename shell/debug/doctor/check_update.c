@@ -332,14 +332,35 @@ static int decayed(dlsh_examination *e, const steps *s) {
     return 1;
 }
 
+/* By name, as an argument of a function that hands both on. */
+static int exchanged_by_name(dlsh_examination *e, const steps *s, double decay) {
+    const dl_source made = dlsh_optimizer_source(s->o);
+    const dlsh_node *call = dlsh_call_within(made.file, made.line, dl_optimizer_kind(s->o));
+    const char *given = NULL;
+    const int line = call ? dlsh_line_of_exchange(e, made.file, call, &given) : 0;
+    return line && dlsh_found(e, made.file, line, "each in the place of the other one",
+                              "rate and weight_decay are exchanged: the learning rate is given what is called %s\n"
+                              "the rate is %.3g, weight_decay %.3g; an update was at most %.2g of the size of the "
+                              "weights; after %ld steps the loss is %.4g, at first %.4g",
+                              given, s->row->high, decay, s->row->ratio[3], s->row->count,
+                              s->pass ? s->pass->last : NAN, s->pass ? s->pass->first : NAN) != NULL;
+}
+
 /* A rate far below the decay, and updates that hardly change anything: each was given for the other. */
 static int exchanged(dlsh_examination *e, const steps *s) {
-    const double most = strcmp(dl_optimizer_kind(s->o), "sgd") == 0 ? 10 : 1000; /* as AdamW has it: 1e-4 and 1e-2 */
+    const int plain = strcmp(dl_optimizer_kind(s->o), "sgd") == 0;
+    const double most = plain ? 10 : 1000; /* as AdamW has it: 1e-4 and 1e-2 */
     double decay = 0, rate = INFINITY;
-    if (!(s->row->ratio[3] < 2e-4) || dlsh_settled_lower(s->pass, 0.3)) return 0;
     options_of(s->o, &decay, &rate);
+    if (decay > 0 && exchanged_by_name(e, s, decay)) return 1;
+    const double way = fmin(s->row->sum, rate * (double)s->row->count);               /* of a group */
+    const int without_effect = plain && s->row->ratio[3] < 5e-3 && way * decay < 0.1; /* of the decay, too */
+    if (!(s->row->ratio[3] < 2e-4 || without_effect) ||
+        dlsh_settled_lower(s->pass, s->row->ratio[3] < 2e-4 ? 0.3 : 0.5))
+        return 0;
+    const dlsh_written lr = option_of(e, s, "lr");
     dlsh_finding *f = decay >= 0.02 && decay > most * rate
-                          ? dlsh_find_at(e, dlsh_optimizer_source(s->o).file, dlsh_optimizer_source(s->o).line,
+                          ? dlsh_find_at(e, dlsh_optimizer_source(s->o).file, lr.line,
                                          "the larger number as the rate, the smaller one as weight_decay")
                           : NULL;
     if (!f) return 0;
@@ -351,6 +372,7 @@ static int exchanged(dlsh_examination *e, const steps *s) {
         "updates are at most %.2g of the size of the weights, and the decay is far larger than the rate; after "
         "%ld steps the loss is %.4g, at first %.4g",
         s->row->ratio[3], s->row->count, s->pass ? s->pass->last : NAN, s->pass ? s->pass->first : NAN);
+    dlsh_tell_use(f, &lr);
     return 1;
 }
 
@@ -414,6 +436,15 @@ static int overruns_start(const steps *s) {
            !dlsh_settled_lower(s->pass, 0.9);
 }
 
+/* Is the loss far above what it was at first, at last and, of batches with rare large errors, mostly so? */
+static int has_grown(const dl_journal_row *pass) {
+    const double far = 1.5 * fabs(dlsh_first_loss(pass));
+    const int n = pass->ncurve, part = n >= 16 ? n / 4 : 0;
+    int above = 0;
+    for (int i = n - part; i < n; i++) above += !(pass->curve[i] <= far);
+    return isnan(pass->last) || (pass->last > far && 2 * above >= part);
+}
+
 /* Data that are too large make updates so. */
 static int too_large(dlsh_examination *e, const steps *s) {
     double ratio = s->row->ratio[3];
@@ -423,8 +454,8 @@ static int too_large(dlsh_examination *e, const steps *s) {
         return 0;
     if (s->pass && fabs(s->pass->first) > 1e5 && dlsh_was_found(e, "gradients by depth", ""))
         return 0; /* before any step */
-    int grows = s->pass && s->pass->count > 4 && !dlsh_has_rivals(e) && !dlsh_targets_move(e, s->pass) &&
-                (isnan(s->pass->last) || s->pass->last > 1.5 * fabs(dlsh_first_loss(s->pass)));
+    int grows =
+        s->pass && s->pass->count > 4 && !dlsh_has_rivals(e) && !dlsh_targets_move(e, s->pass) && has_grown(s->pass);
     int restless = ratio > 0.5 && s->row->ratio[1] > 0.05 && !dlsh_settled_lower(s->pass, 0.3);
     if (!grows && dlsh_was_found(e, "parameters and optimizers", "")) return 0;
     const int killed = ratio > 0.1 && s->row->ratio[0] > 0.03 && !dlsh_settled_lower(s->pass, 0.3) && units_died(e);
@@ -578,13 +609,17 @@ static void examine(dlsh_examination *e, const dl_journal_row *r, dl_optimizer *
     if (dlsh_are_wild(e, r)) return;
     if (r->ratio[3] >= 2e-4 || dlsh_settled_lower(s.pass, 0.5)) {
         const double now = r->high > 0 ? r->ratio[3] * r->last / r->high : last; /* looked at by ever fewer passes */
+        double decay = 0, rate = INFINITY;
+        options_of(o, &decay, &rate);
+        const char *with = decay > 0 ? dlsh_kept(e, ", weight_decay %.3g", decay) : "";
         if (now < 0.1 * last)
             dlsh_passed(e,
                         "%.2g of the size of the weights at first, about %.1g at last, where the rate has fallen from "
-                        "%.2g to %.2g",
-                        first, now, r->high, r->last);
+                        "%.2g to %.2g%s",
+                        first, now, r->high, r->last, with);
         else
-            dlsh_passed(e, "%.2g of the size of the weights at first, %.2g at last", first, last);
+            dlsh_passed(e, "%.2g of the size of the weights at first, %.2g at last; rate %.3g%s", first, last,
+                        fmin(rate, r->last), with);
     }
 }
 

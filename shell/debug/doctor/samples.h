@@ -128,6 +128,8 @@ const dlsh_node *dlsh_zeros_given(const dlsh_examination *e, const char *file, i
 void dlsh_find_scaled_on_the_way(dlsh_examination *e);
 /* The largest size, the root of a mean square, of data that weights were given; NaN: not known. */
 double dlsh_size_on_the_way(const dlsh_examination *e);
+/* Codes for missing values, as -999, among the numbers of a column (data/missing.c). */
+int dlsh_find_codes(dlsh_examination *e, const dlsh_samples *s);
 /* Words of two parts that are numbered by themselves each (data/numbering.c). */
 void dlsh_find_numbered_apart(dlsh_examination *e);
 /* Identifiers that a remainder brings to fewer numbers (data/folded.c). */

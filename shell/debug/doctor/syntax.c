@@ -162,8 +162,7 @@ const dlsh_node *dlsh_origin_of_number(const dlsh_examination *e, const char *fi
     return dlsh_origin(file, n, is_number, &w);
 }
 
-/* A call within a statement, that on the line first; else the only such line of the text. */
-static const dlsh_node *call_within(const char *file, int line, const char *words) {
+const dlsh_node *dlsh_call_within(const char *file, int line, const char *words) {
     const dlsh_node *call = dlsh_call_on_line(file, line, words), *s = dlsh_statement_at(file, line);
     for (int k = line + 1; !call && s && k <= line + 40 && k <= s->span.line + 40; k++)
         if ((call = dlsh_call_on_line(file, k, words)) && call->span.end > s->span.end) call = NULL;
@@ -193,7 +192,7 @@ dlsh_written dlsh_written_option(const dlsh_examination *e, const char *file, in
                                  const char *name) {
     dlsh_written o = {.line = line, .use = line};
     const dlsh_unit *u = dlsh_text_of(file);
-    const dlsh_node *call = u ? call_within(file, line, calls) : NULL;
+    const dlsh_node *call = u ? dlsh_call_within(file, line, calls) : NULL;
     const dlsh_node *as = call ? dlsh_argument_of(call, place, name) : NULL;
     option of = {e, name};
     if (call && !as && call->nkids > 1) as = dlsh_origin(file, call->kids[1], is_of_group, &of);

@@ -48,6 +48,8 @@ void *dlsh_object_of(const dlsh_examination *e, const char *file, const dlsh_nod
 double dlsh_number_of(const dlsh_examination *e, const char *file, const dlsh_node *n);
 /* The first call on a line whose name holds one of the words, "loss|entropy"; NULL: none. */
 const dlsh_node *dlsh_call_on_line(const char *file, int line, const char *words);
+/* ... within the statement that begins there, or else the only one of the text. */
+const dlsh_node *dlsh_call_within(const char *file, int line, const char *words);
 /* ... where a name stands for that value. */
 double dlsh_number_with(const dlsh_examination *e, const char *file, const dlsh_node *n, const char *name,
                         double value);

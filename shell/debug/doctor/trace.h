@@ -167,6 +167,8 @@ int dlsh_is_part_of(const dlsh_examination *e, const char *file, int line, int m
 int dlsh_is_before_loop(const char *file, int line, int within);
 /* Does a line run in that loop, by any call of the function around it? */
 int dlsh_runs_in_loop(const char *file, int line, int within);
+/* Does a line run behind another one, in the same pass of a loop, by the last calls of the functions around both? */
+int dlsh_runs_behind(const char *file, int line, int other);
 /* ... within a node of the text, as a function or a loop? */
 int dlsh_runs_within(const char *file, int line, const dlsh_node *n);
 /* The places of a line, of the call of the function around it, and so on; how many. */
@@ -206,6 +208,9 @@ const dlsh_node *dlsh_copied_net(const char *file, const char *parameter);
 /* params = f.parameters() in a loop before the optimizer, which is given the last ones alone: that line; 0: it is not.
  */
 int dlsh_line_of_overwritten(const dl_source *made);
+/* Where the rate of an optimizer's call is given what is called its decay, and the decay what is called its rate; 0:
+ * nowhere. *given: the name that the rate has there. */
+int dlsh_line_of_exchange(dlsh_examination *e, const char *file, const dlsh_node *call, const char **given);
 /* Where an optimizer was made, in a record the line of its key. */
 dl_source dlsh_optimizer_place(const dlsh_examination *e, const dl_optimizer *o);
 /* The list of nets or parameters that an optimizer is given by a name, [a, b], also within a call; the last of the

@@ -98,8 +98,8 @@ static dlsh_property are_figures(void *ctx, const dlsh_step *at) {
 
 /* How an expression is scaled, in its variables or a function that it calls: (x - m) / s. */
 typedef struct scaling {
-    const dlsh_node *by; /* the variable that the figures are of; NULL: by none */
-    int own, line;       /* it is scaled itself; where */
+    const dlsh_node *by, *with; /* the variable that the figures are of, and what stands for these; NULL: by none */
+    int own, line;              /* it is scaled itself; where */
 } scaling;
 
 static dlsh_property scales(void *ctx, const dlsh_step *at) {
@@ -112,7 +112,8 @@ static dlsh_property scales(void *ctx, const dlsh_step *at) {
     dlsh_origin_at(at, n->kids[1], are_figures, &f);
     if (!f.any) return dlsh_origin_at(at, n->kids[0], scales, ctx) ? DLSH_HAS_FIRST : DLSH_HAS_NOT;
     const dlsh_node *self = outermost(at, n->kids[0]);
-    *s = (scaling){f.of, f.of && (dlsh_names(self, f.of->text) || (!outer && dlsh_mentions(n->kids[0], f.of->text))),
+    *s = (scaling){f.of, n->kids[1],
+                   f.of && (dlsh_names(self, f.of->text) || (!outer && dlsh_mentions(n->kids[0], f.of->text))),
                    (outer ? outer : n)->span.line};
     return DLSH_HAS_FIRST;
 }
@@ -121,6 +122,15 @@ static scaling scaling_of(const char *file, const dlsh_node *n) {
     scaling s = {0};
     if (n) dlsh_origin(file, n, scales, &s);
     return s;
+}
+
+/* Of two parts that are scaled by what has one name: where that has got figures of another table in between. */
+static const char *other_figures(dlsh_examination *e, const char *file, const dlsh_node *train, const dlsh_node *test) {
+    const scaling a = scaling_of(file, train), b = scaling_of(file, test);
+    const dlsh_node *made = b.by && b.with ? dlsh_defined(file, b.with) : NULL;
+    if (!made || !a.by || !a.with || !dlsh_names(a.with, b.with->text) || dlsh_defined(file, a.with) == made) return "";
+    return dlsh_kept(e, ": %s has figures of %s there, since line %d; training was scaled by those of %s", b.with->text,
+                     b.by->text, made->span.line, a.by->text);
 }
 
 /* Are what two lines assign scaled by the same figures of the same table? */
@@ -198,7 +208,9 @@ void dlsh_compare_columns(dlsh_examination *e, const dlsh_samples *train, const 
                       "%ld of %ld columns differ: column %ld has mean %.3g and deviation %.3g, in training %.3g and "
                       "%.3g%s",
                       other, n, at, b[at].mean, b[at].std, a[at].mean, a[at].std,
-                      of_train && !of_test ? dlsh_kept(e, ": line %d scales those alone", of_train->span.line) : "");
+                      of_train && !of_test
+                          ? dlsh_kept(e, ": line %d scales those alone", of_train->span.line)
+                          : other_figures(e, test->file, dlsh_part_of_data(e, train, DLSH_ROLE_INPUT), given));
 }
 
 /* ---------------------------------------------------------------- figures of the wrong part */

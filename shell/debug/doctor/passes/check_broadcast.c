@@ -49,6 +49,7 @@ static void look_at_shapes(dlsh_examination *e, dlsh_pass p, const dl_journal_no
         const dl_journal_node *by = keeper_of(p, column), *at = by ? by : n, *from = dlsh_pass_node(p, column->from);
         const int here = !by && from && !strcmp(from->file, n->file);
         const int beside = here && dlsh_line_beside(n->file, from->line, n->line) == from->line; /* not in a helper */
+        dlsh_take_back(e, "what the loss is given", "number of samples twice");                  /* counted in [n,n] */
         dlsh_finding *f =
             dlsh_find_at(e, at->file, beside ? dlsh_line_beside(n->file, n->line, from->line) : at->line,
                          by ? "take [:, 0] of what it gives, which has one column" : remedy_of_column(e, n));

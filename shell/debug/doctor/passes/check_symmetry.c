@@ -96,18 +96,58 @@ static int line_of_numbers(dl_source at) {
     return at.line;
 }
 
-static int is_zero(const dl_journal_value *v) { return v && v->n > 1 && v->low == 0 && v->high == 0; }
+static int may_be_zero(const dl_journal_value *v) {
+    return v->there && !v->constant && (!v->n || (v->low == 0 && v->high == 0));
+}
 
-/* Two factors that are multiplied with each other and both begin with 0, as of an adapter. Was it found? */
-static int finds_two_zeros(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n, const char *name, dl_source at) {
-    char other[120];
-    const dl_journal_value *v = dlsh_node_weight(n, NULL), *next = dlsh_node_weight(dlsh_pass_user(p, n), NULL);
-    if (!is_zero(v) || !is_zero(next) || !dlsh_live_leaf(e, next->leaf, other, sizeof other)) return 0;
-    dlsh_found(e, at.file, at.line, "0 for the second one alone; the first one begins with random numbers",
-               "%s and %s both begin with 0: what is multiplied with 0 gets no gradient, and neither ever changes\n"
-               "the gradient of each is a product with the other one, which is 0",
-               name, other);
-    return 1;
+/* The leaf of zeros by which an operand of a node is 0, through views, products and what leaves 0 as it is; *by: the
+ * node that takes it. NULL: it is not 0, or by something else. */
+static const dl_journal_value *zero_leaf(dlsh_pass p, const dl_journal_node *n, const dl_journal_value *v,
+                                         const dl_journal_node **by, int depth) {
+    static const char keeping[] =
+        "reshape|view|restride|transfer|to|clone|expand|permute|transpose|squeeze|unsqueeze|select|narrow|slice|"
+        "index_select|gather|bag_sum|sum|mean|relu|tanh|gelu_erf|gelu_tanh|silu|leaky_relu|elu|neg|dropout";
+    const dl_journal_value *found = NULL;
+    if (!may_be_zero(v) || depth > 8) return NULL;
+    if (v->leaf) return v->n ? *by = n, v : NULL;
+    n = dlsh_pass_node(p, v->from);
+    const int product = dlsh_op_is(n, "mul|matmul|linear|conv2d|conv_volume");
+    if (product && n->nin > 2 && !may_be_zero(&n->in[2])) return NULL; /* a bias */
+    if (product || dlsh_op_is(n, keeping)) found = zero_leaf(p, n, &n->in[0], by, depth + 1);
+    return product && !found ? zero_leaf(p, n, &n->in[1], by, depth + 1) : found;
+}
+
+int dlsh_has_two_zeros(dlsh_pass p, const dl_journal_node *n, const dl_journal_node *by[2],
+                       const dl_journal_value *leaf[2]) {
+    if (!dlsh_op_is(n, "mul|matmul|linear|conv2d|conv_volume")) return 0;
+    for (int k = 0; k < 2; k++) {
+        leaf[k] = n->in[k].gradient > 0 ? NULL : zero_leaf(p, n, &n->in[k], &by[k], 0);
+        if (!leaf[k]) return 0;
+    }
+    return leaf[0]->leaf != leaf[1]->leaf;
+}
+
+static void look_at_zeros(dlsh_examination *e, dlsh_pass first, dlsh_pass p, const dl_journal_node *n) {
+    const dl_journal_node *by[2];
+    const dl_journal_value *v[2];
+    dl_source at[2];
+    char name[2][120];
+    if (!dlsh_has_two_zeros(p, n, by, v)) return;
+    for (int k = 0; k < 2; k++) {
+        if (!dlsh_live_leaf(e, v[k]->leaf, name[k], sizeof name[k])) return;
+        const dl_source layer = {by[k]->layer_file, by[k]->layer_line}, set = dlsh_set_at(e, first, v[k]);
+        at[k] = set.file
+                    ? set
+                    : dlsh_constant_in_net(name[k], *by[k]->layer_file ? layer : dlsh_leaf_source(e, v[k], v[k]->made));
+    }
+    const int upper = at[1].line < at[0].line;
+    if (at[upper].file)
+        dlsh_found(e, at[upper].file, at[upper].line,
+                   "0 for the other one alone; this one begins with random numbers, such as randn(n, m) * 0.1",
+                   "%s and %s both begin with 0: what is multiplied with 0 gets no gradient, and neither ever changes\n"
+                   "line %d makes %s, line %d multiplies them: the gradient of each is a product with the other one, "
+                   "which is 0",
+                   name[upper], name[!upper], at[!upper].line, name[!upper], n->line);
 }
 
 static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_node *n) {
@@ -133,7 +173,6 @@ static void look_at_weight(dlsh_examination *e, dlsh_pass p, const dl_journal_no
     int line = maker.line;
     const dl_source set = dlsh_set_at(e, p, v);
     if (set.file) file = set.file, line = set.line;
-    if (finds_two_zeros(e, p, n, name, (dl_source){file, line})) return;
     dlsh_finding *f = dlsh_find_at(e, file, line, "initialise weights with random numbers");
     dlsh_cause(f, "all units of %s are the same: they began alike, so that they get the same gradient", name);
     if (w && set.file)
@@ -211,9 +250,7 @@ static void look_at_columns(dlsh_examination *e, dlsh_pass p, const dl_journal_n
     char name[120];
     const dl_journal_value *weight = dlsh_node_weight(n, NULL);
     DLSH_EACH_OPERAND (v, n) {
-        if (dlsh_was_found(e, e->check, "both begin with 0") || v == weight || !v->there || !v->leaf || v->ndim != 2 ||
-            v->n < 2 || v->shape[1] < 2)
-            continue;
+        if (v == weight || !v->there || !v->leaf || v->ndim != 2 || v->n < 2 || v->shape[1] < 2) continue;
         dl_tensor *w = v->std <= 1e-6 * fabs(v->mean) ? dlsh_live_leaf(e, v->leaf, name, sizeof name) : NULL;
         if (!w || dl_ndim(w) != 2 || units_alike(w, 0) || !units_alike(w, 1) || !dlsh_is_being_trained(e, w)) continue;
         const dl_source set = dlsh_set_at(e, p, v), at = set.file ? set : v->made;
@@ -254,7 +291,9 @@ static void look_at_twin_units(dlsh_examination *e, const dl_journal_row *r, dls
 dl_status dlsh_check_symmetry(dlsh_examination *e) {
     long nodes = 0, weights = 0;
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
-        dlsh_pass p = dlsh_pass_of(r, 0);
+        dlsh_pass p = dlsh_pass_of(r, 0), last = dlsh_pass_of(r, 1);
+        DLSH_EACH_OP_UP (n, last) look_at_zeros(e, p, last, n);
+        if (dlsh_was_found(e, e->check, "both begin with 0")) continue;
         for (long k = p.n - 1; k >= 0; k--) look_at_weight(e, p, &p.at[k]), look_at_columns(e, p, &p.at[k]);
         look_at_twins(e, p);
         for (long k = p.n - 1; k >= 0 && !e->bad; k--) look_at_twin_units(e, r, p, &p.at[k]);

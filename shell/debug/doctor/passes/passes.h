@@ -55,6 +55,8 @@ int dlsh_find_jacobian_sign(dlsh_examination *e, const dl_journal_row *r, dlsh_p
 void dlsh_find_ranking_sign(dlsh_examination *e);
 /* The statement of the script that divides gradients itself; 0: none does (scaled.c). */
 int dlsh_line_of_scaled_gradients(const char *file);
+/* Gradients that are clipped before backward, or behind the step (clips.c). */
+void dlsh_find_misplaced_clips(dlsh_examination *e);
 /* Gradients that are clipped while the scale of the loss is still in them. */
 void dlsh_find_clipped_before_scaled(dlsh_examination *e);
 /* Does a product or quotient with a number scale cosines, or other numbers from -1 to 1 that differ much? */
@@ -101,6 +103,10 @@ void dlsh_find_weights_of_sum(dlsh_examination *e, dlsh_pass p, const dl_journal
 double dlsh_ignored_label(const dl_journal_node *n);
 /* The share of right ones among all places, where the loss leaves some out, as padding (left_out.c). */
 void dlsh_find_counted_padding(dlsh_examination *e);
+/* Does a node multiply two leaves of zeros, as factors or layers in a row, so that neither ever changes? by: the nodes
+ * that take them (check_symmetry.c). */
+int dlsh_has_two_zeros(dlsh_pass p, const dl_journal_node *n, const dl_journal_node *by[2],
+                       const dl_journal_value *leaf[2]);
 /* Does a later weight follow the product of a node, a vector too (check_symmetry.c)? */
 int dlsh_is_hidden(dlsh_pass p, const dl_journal_node *n);
 /* Probabilities that add up to 1 over another dimension than that along which the loss picks (normalised.c). Are they

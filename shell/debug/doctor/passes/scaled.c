@@ -30,18 +30,10 @@ static double scale_of(dlsh_pass p) {
     return dlsh_op_is(n, "mul") ? n->in[1].low : 1 / n->in[1].low;
 }
 
-/* Does a line run behind another one, in the same pass of a loop? */
-static int is_behind(const char *file, int line, int other) {
-    int a[DLSH_LEVELS], b[DLSH_LEVELS];
-    int n = dlsh_places_of(file, line, a), m = dlsh_places_of(file, other, b);
-    while (n > 1 && m > 1 && a[n - 1] == b[m - 1]) n--, m--;
-    return n > 0 && m > 0 && a[n - 1] > b[m - 1];
-}
-
 void dlsh_find_clipped_before_scaled(dlsh_examination *e) {
     DLSH_EACH_ROW (clip, e, DL_DID_CLIP) {
         const int line = dlsh_line_of_scaled_gradients(clip->file);
-        if (!line || !is_behind(clip->file, line, clip->line)) continue;
+        if (!line || !dlsh_runs_behind(clip->file, line, clip->line)) continue;
         DLSH_EACH_ROW (pass, e, DL_DID_BACKWARD) {
             const double scale = scale_of(dlsh_pass_of(pass, 1));
             if (!(scale >= 4) || strcmp(pass->file, clip->file) != 0) continue;

@@ -1,4 +1,5 @@
 /* What an optimizer is given, as the text chooses it. */
+#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,4 +79,52 @@ dl_source dlsh_optimizer_place(const dlsh_examination *e, const dl_optimizer *o)
         if (key && (value = value_of_key(s, key + 1))) at.line = value->span.line;
     }
     return at;
+}
+
+/* The names by which an option goes, of itself and of what gives it its value, the nearest first. */
+typedef struct called {
+    const char *words;
+    char name[24][32]; /* in small letters */
+    int line[24], n;
+} called;
+
+static void add_name(called *c, const char *name, int line) {
+    for (size_t i = 0; i < sizeof c->name[0] - 1 && name[i]; i++)
+        c->name[c->n][i] = (char)tolower((unsigned char)name[i]);
+    c->line[c->n++] = line;
+}
+
+static called names_of(const char *file, const dlsh_node *call, int place, const char *option, const char *words) {
+    static dlsh_course way;
+    called c = {.words = words};
+    const dlsh_node *as = dlsh_argument_of(call, place, option);
+    if (!as) return (called){0};
+    dlsh_course_of(file, as, &way);
+    add_name(&c, option, as->span.line);
+    for (int i = 0; i < way.n && c.n < (int)DLSH_COUNT(c.name); i++) {
+        const dlsh_node *n = way.at[i].n, *by = i ? way.at[i - 1].n : NULL;
+        if (by && by->kind == DLSH_N_FIELD && by->kids[0] == n) continue; /* of both alike */
+        if ((n->kind == DLSH_N_NAME || n->kind == DLSH_N_FIELD || n->kind == DLSH_N_KWARG) && n->text)
+            add_name(&c, n->text, n->span.line);
+    }
+    return c;
+}
+
+/* Does a name of one stand for what another one is called? The option itself stands for its usual words. */
+static int is_called(const called *a, int i, const called *b, int k) {
+    const called *option = !i ? a : !k ? b : NULL;
+    const char *name = !i ? b->name[k] : a->name[i];
+    return option ? dlsh_is_word(option->words, name) : !strcmp(a->name[i], b->name[k]);
+}
+
+int dlsh_line_of_exchange(dlsh_examination *e, const char *file, const dlsh_node *call, const char **given) {
+    const called a = names_of(file, call, 1, "lr", "lr|rate|learning_rate|step_size|eta"),
+                 b = names_of(file, call, INT_MAX - 1, "weight_decay", "weight_decay|decay|wd|l2|penalty");
+    for (int i = 0; i < a.n; i++)
+        for (int j = i + 1; j < a.n; j++)
+            for (int k = 0; k < b.n; k++)
+                for (int l = k + 1; l < b.n; l++)
+                    if (is_called(&a, i, &b, l) && is_called(&a, j, &b, k))
+                        return *given = dlsh_kept(e, "%s", a.name[j]), a.line[j];
+    return 0;
 }

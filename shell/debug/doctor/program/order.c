@@ -106,6 +106,10 @@ int dlsh_is_before_loop(const char *file, int line, int within) {
     const stack s = stack_of(root, place);
     for (int i = 0; i < s.n; i++)
         if (s.at[i].fn == fn) return s.at[i].place < loop->span.start;
+    const stack of = stack_of(root, inner); /* the loop is in a function that is called behind the line, or before it */
+    for (int k = 0; k < of.n; k++)
+        for (int i = 0; i < s.n; i++)
+            if (s.at[i].fn == of.at[k].fn) return s.at[i].place < of.at[k].place;
     return line < loop->span.line;
 }
 
@@ -140,4 +144,11 @@ int dlsh_runs_in_loop(const char *file, int line, int within) {
     const int place = place_of_line(file, line), inner = place_of_line(file, within);
     const dlsh_node *loop = root && place >= 0 && inner >= 0 ? loop_of(root, inner, &fn) : NULL;
     return loop && runs_in(root, place, loop, 0);
+}
+
+int dlsh_runs_behind(const char *file, int line, int other) {
+    int a[DLSH_LEVELS], b[DLSH_LEVELS];
+    int n = dlsh_places_of(file, line, a), m = dlsh_places_of(file, other, b);
+    while (n > 1 && m > 1 && a[n - 1] == b[m - 1]) n--, m--;
+    return n > 0 && m > 0 && a[n - 1] > b[m - 1];
 }
