@@ -116,7 +116,7 @@ static double dead_units_of(const dl_tensor *t, bool above) {
 
 /* Of a tensor on a device as many samples as are looked at. */
 static double dead_units(const dl_tensor *t, bool above) {
-    if (!t || t->ndim < 2 || t->shape[0] < 2) return -1;
+    if (!t || t->ndim < 2 || t->shape[0] < 2 || !t->numel) return -1;
     if (dl_in_host_memory(t)) return dead_units_of(t, above);
     const long each = t->numel / t->shape[0];
     if (!each || each > UNITS) return -1;

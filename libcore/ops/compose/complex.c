@@ -68,13 +68,22 @@ POOLED_RULE(modulus) {
     return dl_finish(c, dl_hypot(K(part(p, c->in[0], 0)), K(part(p, c->in[0], 1))));
 }
 
-/* ---- powers: whole ones of small size by products, others by logarithms; 0 to any power but 0 is 0 */
+/* ---- powers: whole ones of small size by products, others by logarithms */
 
 static bool small_power(const dl_tensor *e, long *n) {
     double v[2];
     if (!e->weak || dl_item_c(e, v) != DL_OK) return false;
     *n = fabs(v[0]) <= 16 ? (long)v[0] : 0;
     return v[1] == 0 && v[0] == (double)*n;
+}
+
+/* 0 to the power e: 1 for 0, else by the real part of e 0, infinity of any direction, or no number. */
+static dl_tensor *power_of_zero(dl_pool *p, dl_tensor *e) {
+    dl_tensor *zero = N(0), *real = is_complex(e) ? K(part(p, e, 0)) : e, *above = real ? K(dl_gt(real, zero)) : NULL;
+    dl_tensor *below = above ? K(dl_lt(real, zero)) : NULL, *any = K(dl_scalar_c(INFINITY, NAN));
+    dl_tensor *rest = below ? K(dl_where(below, any, K(dl_scalar_c(NAN, NAN)))) : NULL;
+    dl_tensor *power = rest ? K(dl_where(above, zero, rest)) : NULL;
+    return power ? K(dl_where(K(dl_eq(e, zero)), N(1), power)) : NULL;
 }
 
 POOLED_RULE(pow) {
@@ -87,7 +96,7 @@ POOLED_RULE(pow) {
     }
     dl_tensor *none = K(dl_eq(x, zero)), *base = none ? K(dl_where(none, one, x)) : NULL;
     dl_tensor *power = base ? K(dl_exp(K(dl_mul(e, K(dl_log(base)))))) : NULL;
-    dl_tensor *at_zero = power ? K(dl_where(K(dl_eq(e, zero)), one, zero)) : NULL;
+    dl_tensor *at_zero = power ? power_of_zero(p, e) : NULL;
     return dl_finish(c, at_zero ? dl_where(none, at_zero, power) : NULL);
 }
 

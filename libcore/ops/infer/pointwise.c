@@ -138,18 +138,15 @@ INFER_RULE(hardtanh) {
     return infer_limited(c, out, lo, hi);
 }
 
-INFER_RULE(polygamma) {
-    long n = ATTR_I(c, POLYGAMMA_N);
-    if (n < 0) return dl_fail(DL_ERR_VALUE, "n must be 0 or more, not %ld", n);
+/* Steps of a loop over each element. */
+static dl_status infer_steps(const dl_call *c, dl_meta *out, const char *what, long n) {
+    enum { MOST = 1000 };
+    if (n < 0 || n > MOST) return dl_fail(DL_ERR_VALUE, "%s must be 0 to %d, not %ld", what, MOST, n);
     return dl_infer_same(c, out);
 }
 
-INFER_RULE(polynomial) {
-    enum { MOST = 1000 };
-    const long n = ATTR_I(c, POLYNOMIAL_N);
-    if (n < 0 || n > MOST) return dl_fail(DL_ERR_VALUE, "the degree n must be 0 to %d, not %ld", MOST, n);
-    return dl_infer_same(c, out);
-}
+INFER_RULE(polygamma) { return infer_steps(c, out, "n", ATTR_I(c, POLYGAMMA_N)); }
+INFER_RULE(polynomial) { return infer_steps(c, out, "the degree n", ATTR_I(c, POLYNOMIAL_N)); }
 
 INFER_RULE(to) {
     DL_TRY(dl_infer_same(c, out));

@@ -175,24 +175,29 @@ int dlsh_is_call_of(const dlsh_node *n, const char *names) {
     return dlsh_is_word(names, by);
 }
 
+static const dlsh_node *called(const char *file, const dlsh_node *n, int depth);
+
 /* The function that a function of the text gives back last; NULL: none. */
-static const dlsh_node *function_given(const char *file, const dlsh_node *call) {
-    const dlsh_node *fn = dlsh_function_called(file, call), *back = fn ? dlsh_last_return(fn) : NULL;
+static const dlsh_node *function_given(const char *file, const dlsh_node *call, int depth) {
+    const dlsh_node *fn = called(file, call, depth), *back = fn ? dlsh_last_return(fn) : NULL;
     const dlsh_node *value = back && back->nkids ? back->kids[0] : NULL;
     if (value && value->kind == DLSH_N_NAME) return dlsh_function_of(file, value->text);
     return value && value->kind == DLSH_N_FN ? value : NULL;
 }
 
-const dlsh_node *dlsh_function_called(const char *file, const dlsh_node *n) {
+/* A function may give back one that calls it, so that `depth` ends the search. */
+static const dlsh_node *called(const char *file, const dlsh_node *n, int depth) {
     const dlsh_node *by = n && n->kind == DLSH_N_CALL ? n->kids[0] : NULL, *root = dlsh_text_root(file);
     for (int i = 0; root && by && by->kind == DLSH_N_NAME && i < ALIASES; i++) {
         const dlsh_node *fn = dlsh_function_of(file, by->text), *net = fn ? NULL : dlsh_net_of(file, by->text);
         if (fn || net) return fn ? fn : dlsh_forward_of(net->kids[net->nkids - 1]);
         by = dlsh_define(root, by->text, by->span.start).value;
     }
-    if (by && by->kind == DLSH_N_CALL) return function_given(file, by);
+    if (by && by->kind == DLSH_N_CALL) return depth < ALIASES ? function_given(file, by, depth + 1) : NULL;
     return by && by->kind == DLSH_N_FN ? by : NULL;
 }
+
+const dlsh_node *dlsh_function_called(const char *file, const dlsh_node *n) { return called(file, n, 0); }
 
 /* What a function returns, the last first. */
 static const dlsh_node *visit_returns(walk *w, const dlsh_node *n, const frame *in, part p, int depth) {
