@@ -455,6 +455,7 @@ static void find_seen(dlsh_examination *e, dlsh_pools *all, const void *net) {
     int others = 0, own = 0; /* own: of the trainer, which no figure of the text shows */
     DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
         if (r->what != net || r->nrows < 2 || !dlsh_is_evaluation_pass(e, r)) continue;
+        if (dlsh_gives_targets(e, r)) continue;
         if (r->x.n && r->x.low == r->x.high) continue; /* rows are all alike, whoever's they are */
         if (!has_held(all, r) && are_all_known(r) && is_of_training(e, all, r))
             seen = r;
@@ -499,6 +500,13 @@ static int has_trained(const dlsh_examination *e, const dlsh_pool *p, const void
     return any;
 }
 
+/* Was another net trained on samples of a pool, as the one that is given the other half of pairs? */
+static int has_trained_another(const dlsh_examination *e, const dlsh_pool *p, const void *net) {
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
+        if (r->what != net && r->nrows > 1 && dlsh_is_training_pass(e, r) && dlsh_rows_in(p, r) == r->nrows) return 1;
+    return 0;
+}
+
 /* The smallest pools that a net was trained on, and those that have none of these samples. */
 static void mark_pools(const dlsh_examination *e, dlsh_pools *all, const void *net) {
     const dlsh_pool *least = NULL;
@@ -509,7 +517,7 @@ static void mark_pools(const dlsh_examination *e, dlsh_pools *all, const void *n
     for (int k = 0; least && k < all->n; k++) {
         dlsh_pool *p = &all->at[k];
         p->trained = p == least;
-        p->held = !p->trained;
+        p->held = !p->trained && !has_trained_another(e, p, net);
         for (long i = 0; i < p->n && p->held; i++) p->held = !dlsh_has_row(least, p->row[i].hash);
     }
 }

@@ -315,7 +315,7 @@ static int see_untrained(void *ctx, const dl_journal_node *n, const dl_journal_v
         if (m->seen[i] == v->leaf) return 0;
     dl_tensor *t = dlsh_live_leaf(m->e, v->leaf, name, sizeof name);
     if (!t || !dl_requires_grad(t) || trained(m->e, t) || was_updated(m->e, t)) return 0;
-    if (v->fresh || is_input(m->e, t)) return 0;
+    if (v->fresh || is_input(m->e, t) || dlsh_is_of_fixed_target(m->e, v->leaf)) return 0;
     if (v == &n->in[0] && dlsh_op_is(n, "linear|matmul|conv2d") && n->in[1].leaf) return 0; /* an input */
     size_t used = strlen(m->names);
     if (m->n < 3) snprintf(m->names + used, sizeof m->names - used, "%s%s", used ? ", " : "", name);

@@ -660,10 +660,12 @@ static void look_at_data(dlsh_examination *e, const dl_journal_row *r, dlsh_pass
             : NULL;
     if (!f) return;
     dlsh_mark_effects(e, "parameters and optimizers");
-    f->effect = dlsh_was_found(e, "names are used where they belong", "no part in the result");
+    const dl_journal_value *x = &same->in[!same->in[0].constant];
+    f->effect = dlsh_was_found(e, "names are used where they belong", "no part in the result") ||
+                (x->low == 0 && !zeros && dlsh_was_found(e, "dead and saturated units", "are dead"));
     dlsh_cause(f, "the result of the net does not depend on its input, which is the same for all samples");
-    dlsh_evidence(f, "all elements of the input of %s are %.4g; the loss went from %.4g to %.4g", same->op,
-                  same->in[0].constant ? same->in[0].low : same->in[1].low, r->first, r->last);
+    dlsh_evidence(f, "all elements of the input of %s are %.4g; the loss went from %.4g to %.4g", same->op, x->low,
+                  r->first, r->last);
 }
 
 dl_status dlsh_check_input_used(dlsh_examination *e) {

@@ -428,6 +428,42 @@ static int find_fading_rate(dlsh_examination *e, const reader *r, const dlsh_nod
     return 1;
 }
 
+/* v = 0.99 * v + g, v.mul_(0.99).add_(g), where g is a gradient as it is: the statement; *momentum: its factor. NULL:
+ * there is none. */
+static const dlsh_node *velocity(const reader *r, double *momentum, const dlsh_node **target) {
+    DLSH_EACH_BELOW (t, dlsh_text_root(r->file)) {
+        const dlsh_node *n = t.n, *sum = n->kind == DLSH_N_ASSIGN && n->nkids == 2 && !n->op ? n->kids[1] : NULL;
+        const dlsh_node *kept = NULL, *by = NULL, *g = NULL;
+        if (dlsh_is_method(n, "add_") && n->nkids == 2 && dlsh_is_method(n->kids[0]->kids[0], "mul_"))
+            by = n->kids[0]->kids[0]->kids[1], g = n->kids[1];
+        for (int k = 0; sum && sum->kind == DLSH_N_BINARY && sum->op == DLSH_OP_ADD && !by && k < 2; k++) {
+            kept = sum->kids[k], g = sum->kids[!k];
+            for (int j = 0; kept->kind == DLSH_N_BINARY && kept->op == DLSH_OP_MUL && j < 2; j++)
+                if (dlsh_same_text(r->file, kept->kids[j], n->kids[0])) by = kept->kids[!j];
+        }
+        const int scaled = g && g->kind == DLSH_N_BINARY && (g->op == DLSH_OP_MUL || g->op == DLSH_OP_DIV);
+        if (!by || scaled || !sign_of_gradient(r, g, 0)) continue; /* as of an average */
+        *momentum = dlsh_number_of(r->e, r->file, by);
+        *target = sum ? n->kids[0] : n->kids[0]->kids[0]->kids[0]->kids[0];
+        if (*momentum > 0) return n;
+    }
+    return NULL;
+}
+
+/* Was it found that the script's own momentum adds up too much? */
+static int find_swings(dlsh_examination *e, const reader *r, const dl_journal_row *step, const dl_journal_row *pass,
+                       const dlsh_node *update) {
+    double momentum = 0, lr = 0;
+    const dlsh_node *target = NULL, *by = velocity(r, &momentum, &target);
+    DLSH_EACH_BELOW (t, by ? update->kids[update->nkids - 1] : NULL)
+        for (int k = 0; t.n->kind == DLSH_N_BINARY && t.n->op == DLSH_OP_MUL && k < 2; k++)
+            if (dlsh_same_text(r->file, t.n->kids[k], target)) lr = dlsh_number_of(e, r->file, t.n->kids[!k]);
+    if (!by || !dlsh_momentum_swings(e, step, pass, momentum, lr)) return 0;
+    dlsh_finding *f = dlsh_find_at(e, r->file, by->span.line, "a factor of 0.9, or a smaller rate");
+    if (f) dlsh_tell_swings(e, f, step, pass, momentum, lr);
+    return 1;
+}
+
 int dlsh_judge_own_update(dlsh_examination *e, const dl_journal_row *step) {
     reader r = {.e = e, .file = step->file};
     const dlsh_node *n = update_in(&r, dlsh_text_root(step->file), step->line);
@@ -439,7 +475,7 @@ int dlsh_judge_own_update(dlsh_examination *e, const dl_journal_row *step) {
     if (dlsh_was_found(e, "updates written by hand", "clipped to the norm") ||
         dlsh_was_found(e, "updates written by hand", "twice"))
         return 1;
-    if (find_fading_rate(e, &r, n, pass)) return 1;
+    if (find_fading_rate(e, &r, n, pass) || find_swings(e, &r, step, pass, n)) return 1;
     const int line = by ? by->span.line : rate ? line_of_number(r.file, rate) : n->span.line;
     dlsh_finding *f = by || dlsh_stands_still(e, step, pass)
                           ? dlsh_find_at(e, r.file, line,

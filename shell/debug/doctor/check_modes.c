@@ -72,6 +72,10 @@ int dlsh_is_trained(const dlsh_examination *e, const dl_journal_row *at) {
     return goes_back(e, at) || feeds_loss(e, at);
 }
 
+int dlsh_gives_targets(const dlsh_examination *e, const dl_journal_row *at) {
+    return !at->grad && feeds_loss(e, at) && !goes_back(e, at);
+}
+
 int dlsh_targets_move(const dlsh_examination *e, const dl_journal_row *pass) {
     DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         if (2 * r->count >= pass->count && r->till > pass->at && !goes_back(e, r) &&
@@ -385,145 +389,6 @@ static void look_at_averages(dlsh_examination *e) {
     }
 }
 
-/* Does a call drop units whatever the mode of a net is? */
-static int drops_always(const dlsh_examination *e, const char *file, const dlsh_node *n) {
-    const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
-    const int method = by && by->kind == DLSH_N_FIELD;
-    if (!by || !by->text) return 0;
-    if (!strcmp(by->text, "scaled_dot_product_attention"))
-        return dlsh_number_of(e, file, dlsh_argument_of(n, method ? 3 : 4, "dropout_p")) > 0;
-    return strstr(by->text, "dropout") && !dlsh_is_part_of_net(dlsh_text_root(file), by) &&
-           !dlsh_argument_of(n, method ? 1 : 2, "training");
-}
-
-/* A function that drops units, run in training, with nets that are evaluated, too. */
-static void find_plain_dropout(dlsh_examination *e) {
-    int evaluated = 0;
-    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) evaluated |= !r->grad && dlsh_training_began(e, r);
-    DLSH_EACH_NODE (t)
-        if (evaluated && drops_always(e, t.file, t.n) && dlsh_has_history_at(e, t.file, t.n->span.line))
-            dlsh_found(e, t.file, t.n->span.line,
-                       strstr(t.n->kids[0]->text, "attention")
-                           ? "a share that the mode decides: dropout_p=(self.training ? 0.1 : 0.0)"
-                           : "a layer `dropout`, which eval() switches off, or training=m.training",
-                       "%s drops units in evaluation mode, too: it does not know the mode of the net\n"
-                       "it is called without training=; nets are run without gradients, too, as for an evaluation",
-                       t.n->kids[0]->text);
-}
-
-/* A call of the function that trials run with what an evaluation gives it. */
-typedef struct evaluation {
-    const dlsh_examination *e;
-    const char *function, *file;
-    const dlsh_node *call;
-} evaluation;
-
-/* Does a loop around a call repeat it as it is, as for the spread of its results? */
-static int repeats_call(const dlsh_node *call, const dlsh_node *const *within, int depth) {
-    for (int i = depth - 1; i >= 0 && !(within[i]->kind == DLSH_N_FN && within[i]->text); i--) {
-        if (!dlsh_is_loop(within[i]) && within[i]->kind != DLSH_N_COMPREHENSION) continue;
-        if (dlsh_trains(within[i])) return 0; /* of epochs */
-        int used = 0;
-        for (int k = 0; dlsh_is_loop(within[i]) && k + 2 < within[i]->nkids; k++)
-            used |= within[i]->kids[k]->kind == DLSH_N_NAME && dlsh_mentions(call, within[i]->kids[k]->text);
-        if (!used &&
-            !(within[i]->kind == DLSH_N_COMPREHENSION && dlsh_mentions(call, within[i]->kids[0]->kids[0]->text)))
-            return 1;
-    }
-    return 0;
-}
-
-/* Does no loss come from what a line computes? */
-static int is_of_no_loss(const dlsh_examination *e, const char *file, int line) {
-    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
-        if (strcmp(r->file, file) != 0 || dlsh_comes_from(e, file, r->line, line)) return 0;
-    return 1;
-}
-
-static int see_evaluation(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
-    evaluation *v = ctx;
-    if (n->kind != DLSH_N_CALL || n->nkids != 2 || !dlsh_names(n->kids[0], v->function) ||
-        repeats_call(n, within, depth))
-        return 0;
-    if (!dlsh_is_within(within, depth, "no_grad") && !is_of_no_loss(v->e, file, n->span.line)) return 0;
-    v->file = file, v->call = n;
-    return 1;
-}
-
-static const dlsh_node *function_at(const dlsh_node *n, int line) {
-    DLSH_EACH_BELOW (t, n)
-        if (t.n->kind == DLSH_N_FN && t.n->text && t.n->span.line == line) return t.n;
-    return NULL;
-}
-
-/* Has a function a parameter with a default, which a call may set? */
-static int has_switch(const dlsh_node *fn) {
-    for (int k = 0; k + 1 < fn->nkids; k++)
-        if (fn->kids[k]->kind == DLSH_N_PARAM && fn->kids[k]->nkids) return 1;
-    return 0;
-}
-
-/* Is a name, or a field of that name, asked for in a condition of a tree? */
-static int is_asked(const dlsh_node *n, const char *name, int in_condition) {
-    if (in_condition && (n->kind == DLSH_N_NAME || n->kind == DLSH_N_FIELD) && !strcmp(n->text, name)) return 1;
-    for (int i = 0; i < n->nkids; i++) {
-        const int asks = (n->kind == DLSH_N_IF || n->kind == DLSH_N_COND) && !i;
-        if (n->kids[i] && is_asked(n->kids[i], name, in_condition || asks)) return 1;
-    }
-    return 0;
-}
-
-/* training = false, or settings.training = false: of what the function around asks for. */
-static int see_switched_off(void *ctx, DLSH_UNUSED const char *file, const dlsh_node *n) {
-    const dlsh_node *to = n->kind == DLSH_N_ASSIGN && n->nkids == 2 ? n->kids[0] : NULL,
-                    *value = to ? n->kids[1] : NULL;
-    if (!to || (to->kind != DLSH_N_NAME && to->kind != DLSH_N_FIELD)) return 0;
-    const int off = (value->kind == DLSH_N_BOOL || value->kind == DLSH_N_INT) && !value->num.i;
-    return (off || value->kind == DLSH_N_NAME || value->kind == DLSH_N_UNARY) && is_asked(ctx, to->text, 0);
-}
-
-/* Does a variable, which the program sets, tell the function around a place whether to drop units? Then what a trial
- * finds now says nothing of what was evaluated. */
-static int is_switched_elsewhere(const dl_source *at) {
-    const dlsh_node *around[DLSH_AROUND], *root = dlsh_text_root(at->file), *s = dlsh_statement_at(at->file, at->line);
-    const int depth = root && s ? dlsh_functions_around(root, s->span.start, around) : 0;
-    return depth && dlsh_each_node(see_switched_off, (void *)around[depth - 1]);
-}
-
-/* A net whose forward drops units itself, in evaluation mode, too. */
-static void find_dropout_in_forward(dlsh_examination *e) {
-    const dl_journal_row *evaluated = NULL;
-    DLSH_EACH_ROW_WHILE (e->probe.net, r, e, DL_DID_FORWARD)
-        if (r->what == e->net && !r->training && (!r->grad || !dlsh_is_trained(e, r)) && dlsh_training_began(e, r))
-            evaluated = r;
-    dl_source by;
-    if (!evaluated || !dlsh_find_chosen_by_chance(e, &by) || is_switched_elsewhere(&by)) return;
-    dlsh_found(
-        e, by.file, by.line, "a layer `dropout`, which eval() switches off, or `if training`",
-        "the net drops units in evaluation mode, too\n"
-        "tried twice on the same samples, it gives other results: this line chooses at random; line %d evaluates it",
-        evaluated->line);
-}
-
-/* A function of the script that drops units itself, and does so where it is evaluated, too. */
-static void find_own_dropout(dlsh_examination *e) {
-    const dlsh_node *root = e->probe.fn ? dlsh_text_root(e->place.file) : NULL;
-    const dlsh_node *fn = root ? function_at(root, e->place.line) : NULL;
-    evaluation v = {.e = e, .function = fn ? fn->text : NULL};
-    dl_source by;
-    if (!v.function || !dlsh_each_within(see_evaluation, &v) || !dlsh_find_chosen_by_chance(e, &by) ||
-        is_switched_elsewhere(&by))
-        return;
-    const int set = has_switch(fn);
-    dlsh_found(e, v.file, set ? v.call->span.line : by.line,
-               set ? "tell the function that it is an evaluation, as train=false"
-                   : "only in training: an argument that says so, or a net with a layer dropout",
-               "%s drops units in evaluation, too\n"
-               "tried twice on the same samples, it gives other results: %s:%d chooses at random; %s:%d calls it for "
-               "an evaluation",
-               v.function, by.file, by.line, v.file, v.call->span.line);
-}
-
 /* A net with dropout or batch norm that is trained no more, and makes the targets of another one in training mode. */
 static void find_noisy_targets(dlsh_examination *e) {
     DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
@@ -552,10 +417,8 @@ dl_status dlsh_check_modes(dlsh_examination *e) {
     }
     if (!e->bad) look_at_averages(e);
     if (is_evaluated(e)) DLSH_TRY(dlsh_look_at_evaluation(e));
-    find_plain_dropout(e);
-    find_own_dropout(e);
+    dlsh_find_own_dropout(e);
     dlsh_find_wrong_averages(e);
-    if (!e->bad) find_dropout_in_forward(e);
     if (passes) dlsh_passed(e, "%ld places run nets with dropout or batchnorm, each in the mode it needs", passes);
     return DL_OK;
 }

@@ -6,6 +6,7 @@
 
 #include "commands/nets/nets.h"
 #include "debug/doctor/checks.h"
+#include "debug/doctor/passes/passes.h"
 #include "debug/doctor/syntax.h"
 #include "debug/doctor/samples.h"
 #include "debug/doctor/trace.h"
@@ -222,15 +223,64 @@ static int reversed_betas(dlsh_examination *e, const steps *s) {
     return 1;
 }
 
+/* Did the loss fall by far and come back to where it began? Means of eighths of its course are compared. */
+static int relapsed(const dl_journal_row *pass) {
+    enum { PARTS = 8 };
+    const int n = pass ? pass->ncurve : 0, part = n / PARTS;
+    double mean[PARTS] = {0}, low = INFINITY;
+    for (int i = 0; part > 1 && i < PARTS; i++) {
+        for (int k = 0; k < part; k++) mean[i] += pass->curve[i * part + k] / part;
+        low = fmin(low, mean[i]);
+    }
+    const double fall = mean[0] - low;
+    return part > 1 && fall > 0.3 * fabs(mean[0]) && mean[PARTS - 1] - low > 0.6 * fall;
+}
+
+/* Is nothing known that spoils the training but what a rate that is too large does itself, too? */
+static int is_unexplained(const dlsh_examination *e) {
+    for (int i = 0; i < e->nfindings; i++) {
+        const dlsh_finding *f = &e->findings[i];
+        const int follows = !strcmp(f->check, "gradients by depth") || !strcmp(f->check, "dead and saturated units");
+        if (!f->effect && !f->note && !follows) return 0;
+    }
+    return 1;
+}
+
+int dlsh_momentum_swings(dlsh_examination *e, const dl_journal_row *step, const dl_journal_row *pass, double momentum,
+                         double rate) {
+    if (!(momentum > 0.9) || !(momentum < 1) || !(rate / (1 - momentum) >= 1) || !pass || !(step->ratio[0] < 0.2))
+        return 0;
+    if (dlsh_has_rivals(e) || dlsh_targets_move(e, pass) || dlsh_settled_lower(pass, 0.3) || !is_unexplained(e))
+        return 0;
+    int died = 0;
+    for (int i = 0; i < e->nfindings; i++)
+        died |=
+            !strcmp(e->findings[i].check, "dead and saturated units") && strstr(e->findings[i].evidence, "since some");
+    return relapsed(pass) || died || !(pass->last < 1.5 * fabs(dlsh_first_loss(pass)));
+}
+
+void dlsh_tell_swings(dlsh_examination *e, dlsh_finding *f, const dl_journal_row *step, const dl_journal_row *pass,
+                      double momentum, double rate) {
+    dlsh_cause(f, "momentum=%.4g adds up %.0f steps of rate %.3g, as a rate of %.3g would: the training is unstable",
+               momentum, 1 / (1 - momentum), rate, rate / (1 - momentum));
+    dlsh_evidence(f,
+                  "an update is %.2g of the size of the weights at last; the loss began at %.4g, was %.4g at best, and "
+                  "is %.4g now",
+                  step->ratio[1], pass->first, pass->low, pass->last);
+    dlsh_mark_effects(e, "gradients by depth");
+    dlsh_mark_effects(e, "dead and saturated units");
+}
+
 /* Options that leave nothing of the gradient: momentum that never fades, a number in the denominator that outweighs. */
 static int odd_option(dlsh_examination *e, const steps *s) {
     double momentum = dl_optimizer_option(s->o, "momentum", 0), eps = dl_optimizer_option(s->o, "eps", 0);
-    int heavy = momentum >= 0.995, wide = eps > 0.1 && s->row->ratio[3] < 2e-3;
+    const int swinging = dlsh_momentum_swings(e, s->row, s->pass, momentum, s->row->high),
+              heavy = swinging || momentum >= 0.995, wide = eps > 0.1 && s->row->ratio[3] < 2e-3;
     if (reversed_betas(e, s)) return 1;
-    dlsh_finding *f = heavy || wide
-                          ? dlsh_find_at(e, dlsh_optimizer_source(s->o).file, dlsh_optimizer_source(s->o).line,
-                                         heavy ? "momentum=0.9" : "eps=1e-8")
-                          : NULL;
+    const dlsh_written given = option_of(e, s, heavy ? "momentum" : "eps");
+    dlsh_finding *f = heavy || wide ? dlsh_find_at(e, dlsh_optimizer_source(s->o).file, given.line,
+                                                   heavy ? "momentum=0.9, or a smaller rate" : "eps=1e-8")
+                                    : NULL;
     if (!f) return 0;
     if (heavy)
         dlsh_cause(f, "momentum=%.4g keeps all former gradients: the weights swing and do not settle", momentum);
@@ -238,6 +288,8 @@ static int odd_option(dlsh_examination *e, const steps *s) {
         dlsh_cause(f, "eps=%.3g outweighs the gradients that updates are divided by: they are too small", eps);
     dlsh_evidence(f, "an update is %.2g of the size of the weights; the loss went from %.4g to %.4g", s->row->ratio[1],
                   s->pass ? s->pass->first : NAN, s->pass ? s->pass->last : NAN);
+    if (swinging) dlsh_tell_swings(e, f, s->row, s->pass, momentum, s->row->high);
+    dlsh_tell_use(f, &given);
     return 1;
 }
 

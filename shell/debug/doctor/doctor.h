@@ -210,6 +210,8 @@ int dlsh_are_wild(dlsh_examination *e, const dl_journal_row *step);
 /* ---- modes (check_modes.c) */
 /* Did a backward pass go through nodes of that line, or begin at it, as in a trainer, or at what was computed there? */
 int dlsh_is_trained(const dlsh_examination *e, const dl_journal_row *at);
+/* Is a pass without gradients there for the loss of a training, as that of a teacher? It evaluates nothing. */
+int dlsh_gives_targets(const dlsh_examination *e, const dl_journal_row *at);
 
 /* Is the spread of several passes of a net over the same samples asked for, [m(x) for k in range(50)]? */
 int dlsh_asks_for_spread(const dlsh_examination *e);

@@ -97,28 +97,64 @@ static int is_from(const dlsh_examination *e, const char *file, const dlsh_node 
     return !strcmp(r->file, file) && dlsh_comes_from(e, file, r->line, n->span.line);
 }
 
+/* ... or from another call of that name? */
+static int is_from_alike(const dlsh_examination *e, const char *file, const dlsh_node *n, const dl_journal_row *r) {
+    if (is_from(e, file, n, r)) return 1;
+    DLSH_EACH_BELOW (t, dlsh_text_root(file))
+        if (t.n != n && dlsh_is_call_of(t.n, n->kids[0]->text) && is_from(e, file, t.n, r)) return 1;
+    return 0;
+}
+
+static int has_call_of(const dlsh_node *n, const char *name) {
+    DLSH_EACH_BELOW (t, n)
+        if (dlsh_is_call_of(t.n, name)) return 1;
+    return 0;
+}
+
+/* dataset(x.flip(3), y, test_x.flip(3), test_y): are both parts turned? 0: also where no data set is made of it. */
+static int is_of_both_parts(const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    for (int i = depth - 1; i >= 0; i--) {
+        const dlsh_node *x = dlsh_is_call_of(within[i], "dataset") ? dlsh_argument_of(within[i], 0, "x") : NULL;
+        const dlsh_node *test = x ? dlsh_argument_of(within[i], 2, "test_x") : NULL;
+        if (test) return has_call_of(x, n->kids[0]->text) && has_call_of(test, n->kids[0]->text);
+    }
+    return 0;
+}
+
+/* Is it a part of a call that puts samples together, so that others stay as they are? */
+static int is_joined(const dlsh_node *const *within, int depth) {
+    for (int i = 0; i < depth; i++)
+        if (dlsh_is_call_of(within[i], "cat|concat|stack|where|append|dataset")) return 1;
+    return 0;
+}
+
 /* Is it done to all samples of a net, those of evaluations, too, and not by chance? Then it is a form of the data. */
 static int is_for_all(const dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *const *within,
                       int depth) {
     const dl_journal_row *of = NULL;
     int evaluated = 0;
     if (dlsh_is_by_chance(within, depth)) return 0;
-    while (depth && within[depth - 1]->kind != DLSH_N_FN) depth--;
-    if (!depth) return 0;
+    if (is_of_both_parts(n, within, depth)) return 1;
+    if (is_joined(within, depth)) return 0;
     DLSH_EACH_ROW_WHILE (!of, r, e, DL_DID_FORWARD)
         if (dlsh_is_training_pass(e, r) && is_from(e, file, n, r)) of = r;
     DLSH_EACH_ROW_WHILE (of, r, e, DL_DID_FORWARD) {
         const int evaluates = r->what == of->what && dlsh_is_evaluation_pass(e, r);
-        if (evaluates && !is_from(e, file, n, r)) return 0;
+        if (evaluates && !is_from_alike(e, file, n, r)) return 0;
         evaluated |= evaluates;
     }
     return evaluated;
 }
 
-/* Is a call neither a part of another one, nor repeated? What it gives is data of their own, which are all turned. */
-static int is_once(const dlsh_node *const *within, int depth) {
-    for (int i = 0; i < depth; i++)
-        if (within[i]->kind == DLSH_N_CALL || within[i]->kind == DLSH_N_FN || dlsh_is_loop(within[i])) return 0;
+/* Is a call neither an argument of another one, nor repeated? What it gives is data of their own, which are all turned.
+ */
+static int is_once(const dlsh_node *n, const dlsh_node *const *within, int depth) {
+    for (int i = 0; i < depth; i++) {
+        const dlsh_node *by = within[i]->kind == DLSH_N_CALL ? within[i]->kids[0] : NULL;
+        const int method =
+            by && by->kind == DLSH_N_FIELD && n->span.start >= by->span.start && n->span.end <= by->span.end;
+        if ((by && !method) || within[i]->kind == DLSH_N_FN || dlsh_is_loop(within[i])) return 0;
+    }
     return 1;
 }
 
@@ -127,7 +163,8 @@ static int see_turn(void *ctx, const char *file, const dlsh_node *n, const dlsh_
     turned_by *t = ctx;
     const dlsh_node *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
     const char *name = by ? by->text : NULL;
-    if (!name || is_once(within, depth) || !dlsh_is_word("flip|hflip|vflip|fliplr|flipud|rot90|rotate", name)) return 0;
+    if (!name || is_once(n, within, depth) || !dlsh_is_word("flip|hflip|vflip|fliplr|flipud|rot90|rotate", name))
+        return 0;
     if (!strcmp(name, "flip") && !(n->nkids > 1 && is_of_picture(n->kids[n->nkids - 1]))) return 0;
     if (is_for_all(t->e, file, n, within, depth)) return 0;
     *t = (turned_by){t->e, file, name, n->span.line};

@@ -85,7 +85,7 @@ static dlsh_property divides_by_spread(DLSH_UNUSED void *ctx, const dlsh_step *a
  * taken that was scaled with a code in it. *scaled: where it was scaled; 0: it was not. */
 static int line_of_code(const dlsh_examination *e, const dlsh_samples *s, double code, int *scaled) {
     const dlsh_node *data = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT);
-    const dlsh_node *put = data ? dlsh_origin_of_number(e, s->file, data, code) : NULL;
+    const dlsh_node *put = data && fabs(code) >= 9 ? dlsh_origin_of_number(e, s->file, data, code) : NULL;
     if (put) return *scaled = 0, put->span.line;
     const int line = s->written_line ? s->written_line : line_before_changes(s->file, s->line);
     const dlsh_node *x = code != floor(code) && line == s->line ? data : NULL;
@@ -163,9 +163,37 @@ static const dlsh_node *failing_test(const dlsh_examination *e, const dlsh_sampl
     return by || !data ? by : gate_of_writes(&g, data);
 }
 
-static dlsh_property is_any_code(void *ctx, const dlsh_step *at) {
-    const double v = dlsh_number_of(ctx, at->file, at->n);
-    return at->added && v == floor(v) && fabs(v) >= 9 ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+/* A number that is put in for elements that a mask picks: where(empty, -999, x), x.masked_fill(empty, -1e4),
+ * x[empty] = -999, x * full - 999 * empty. */
+typedef struct put_code {
+    const dlsh_examination *e;
+    double number, became; /* what it is after scaling */
+} put_code;
+
+/* Is an expression such a number, as it is or in a tensor of its own? */
+static int is_code(put_code *c, const char *file, const dlsh_node *n, int any_sign) {
+    if (dlsh_is_call_of(n, "tensor|full|full_like") && n->nkids > 1) n = n->kids[n->nkids - 1];
+    const double v = dlsh_number_of(c->e, file, n);
+    if (!isfinite(v) || v != floor(v) || fabs(v) < 9 || (!any_sign && (c->became ? v * c->became < 0 : v > 0)))
+        return 0;
+    return c->number = v, 1;
+}
+
+static dlsh_property puts_code(void *ctx, const dlsh_step *at) {
+    put_code *c = ctx;
+    const dlsh_node *n = at->n;
+    const int call = dlsh_is_call_of(n, "where|masked_fill|masked_fill_|index_fill|index_fill_");
+    for (int i = 1; call && i < n->nkids; i++)
+        if (is_code(c, at->file, n->kids[i], 0)) return DLSH_HAS_FIRST;
+    for (int k = 0; n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL && k < 2; k++) {
+        const dlsh_node *mask = n->kids[!k];
+        if (dlsh_is_call_of(mask, "float|double|to") && mask->kids[0]->kind == DLSH_N_FIELD)
+            mask = mask->kids[0]->kids[0];
+        const dlsh_value *v = dlsh_value_of(c->e, at->file, mask);
+        if (v && v->type == DLSH_TENSOR && dl_dtype_of(v->as.tensor) == DL_BOOL && is_code(c, at->file, n->kids[k], 1))
+            return DLSH_HAS_FIRST;
+    }
+    return at->added && is_code(c, at->file, n, 0) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
 }
 
 int dlsh_find_codes(dlsh_examination *e, const dlsh_samples *s) {
@@ -175,12 +203,15 @@ int dlsh_find_codes(dlsh_examination *e, const dlsh_samples *s) {
         const double code = code_in(s, c, &count), share = (double)count / (double)s->n;
         if (isnan(code)) continue;
         int scaled = 0;
-        const int line = line_of_code(e, s, code, &scaled), whole = code == floor(code) && fabs(code) >= 9;
+        int line = line_of_code(e, s, code, &scaled);
+        const int whole = code == floor(code) && fabs(code) >= 9;
         double was = code, usual = whole ? (dlsh_spread_of(s, c).mean - share * code) / (1 - share) : 0;
         const char *of = whole ? NULL : holder_of_code(e, s, c, share, &was, &usual);
         const dlsh_node *data = !whole && !of && s->file ? dlsh_part_of_data(e, s, DLSH_ROLE_INPUT) : NULL;
-        const dlsh_node *put = data ? dlsh_origin(s->file, data, is_any_code, e) : NULL;
-        if (put) was = dlsh_number_of(e, s->file, put);
+        put_code by = {e, code, code};
+        const dlsh_node *put = data ? dlsh_origin(s->file, data, puts_code, &by) : NULL;
+        if (put) was = by.number;
+        if (put && !scaled && put->span.line > line) line = put->span.line; /* into the table, before it was scaled */
         const dlsh_node *test = was == floor(was) ? failing_test(e, s, was, usual) : NULL;
         dlsh_finding *f = dlsh_find_at(
             e, s->file, test ? test->span.line : line,

@@ -144,6 +144,28 @@ static int has_all(const way *a, const way *b) {
     return b->n && found == b->n;
 }
 
+/* A distance of two results, or their similarity: mul, then a sum over a dimension. */
+static int is_comparison(dlsh_pass p, const dl_journal_node *n) {
+    if (n->in[0].constant || n->in[1].constant || !n->in[0].from || !n->in[1].from) return 0;
+    if (n->in[0].from == n->in[1].from || n->out.ndim < 1) return 0;
+    if (dlsh_op_is(n, "sub|huber_difference")) return 1;
+    const dl_journal_node *u = dlsh_op_is(n, "mul") ? dlsh_pass_user(p, n) : NULL;
+    return dlsh_op_is(u, "sum") && n->out.ndim == 2 && u->out.ndim == 1;
+}
+
+/* Does a node take a distance of two results away, as margin - far and near - far do? It keeps them apart. */
+static int takes_distance_away(dlsh_pass p, const dl_journal_node *n) {
+    const int turns =
+        dlsh_op_is(n, "neg") || (dlsh_op_is(n, "mul") && dlsh_is_number_in(&n->in[1]) && n->in[1].low < 0);
+    const dl_journal_node *of = turns                  ? dlsh_pass_source(p, n, 0)
+                                : dlsh_op_is(n, "sub") ? dlsh_pass_source(p, n, 1)
+                                                       : NULL;
+    DLSH_FREED char *on = of && n->out.ndim < 2 ? dlsh_sources_of(p, of, NULL) : NULL;
+    for (long k = 0; on && k < p.n; k++)
+        if (on[k] && !dlsh_op_is(&p.at[k], "mul") && is_comparison(p, &p.at[k])) return 1;
+    return 0;
+}
+
 /* Is anything in the loss that keeps results apart, or that comes from data? */
 static int has_other_terms(dlsh_pass p) {
     static const char ops[] = "cross_entropy|logit_loss|probability_loss|nll_picked|logsumexp|log_softmax|softmax|var|"
@@ -152,6 +174,7 @@ static int has_other_terms(dlsh_pass p) {
         if (dlsh_op_is(n, ops)) return 1;
         if (dlsh_op_is(n, "sub|huber_difference") && n->in[0].constant != n->in[1].constant && n->out.ndim) return 1;
         if (dlsh_op_is(n, "relu|clamp|maximum") && n->out.ndim < 2 && !*n->layer && !strstr(n->attrs, "1e-")) return 1;
+        if (takes_distance_away(p, n)) return 1;
     }
     return 0;
 }
@@ -190,15 +213,6 @@ static void tell_same_net(dlsh_examination *e, const dl_journal_row *r, const dl
                   dlsh_line_of_part(e, r, n), r->first, r->last);
 }
 
-/* A distance of two results, or their similarity: mul, then a sum over a dimension. */
-static int is_comparison(dlsh_pass p, const dl_journal_node *n) {
-    if (n->in[0].constant || n->in[1].constant || !n->in[0].from || !n->in[1].from) return 0;
-    if (n->in[0].from == n->in[1].from || n->out.ndim < 1) return 0;
-    if (dlsh_op_is(n, "sub|huber_difference")) return 1;
-    const dl_journal_node *u = dlsh_op_is(n, "mul") ? dlsh_pass_user(p, n) : NULL;
-    return dlsh_op_is(u, "sum") && n->out.ndim == 2 && u->out.ndim == 1;
-}
-
 /* Did distances come to 0, or similarities become large? What falls below 0 is another part than a distance. */
 static int comes_together(const dl_journal_node *n, const dl_journal_row *r) {
     const int similar = dlsh_op_is(n, "mul");
@@ -220,6 +234,101 @@ static void look_at_same_net(dlsh_examination *e, const dl_journal_row *r, dlsh_
         else if (!other && !a.best && r->count > 8 && comes_together(n, r))
             tell_same_net(e, r, n, NULL);
     }
+}
+
+/* ---------------------------------------------------------------- the result of another net as a target */
+
+/* How many of the weights on a way are trained. */
+static int count_trained(const dlsh_examination *e, const way *w) {
+    char name[120];
+    int n = 0;
+    for (int i = 0; i < w->n; i++) {
+        const dl_tensor *t = dlsh_live_leaf(e, w->leaf[i], name, sizeof name);
+        n += t && dlsh_is_being_trained(e, t);
+    }
+    return n;
+}
+
+/* Is a side of a comparison what a net gives, with no data added on the way, nor brought to a scale of its own? */
+static int is_plain_result(dlsh_pass p, const dl_journal_node *n) {
+    for (int i = 0; n && i < DEEPEST && !dlsh_node_weight(n, NULL); i++) {
+        DLSH_EACH_OPERAND (v, n)
+            if (v->there && v->constant && v->ndim && v->std > 0) return 0;
+        if (dlsh_op_is(n, "batch_norm|layer_norm|instance_norm")) return 0;
+        n = dlsh_pass_source(p, n, 0);
+    }
+    return n && dlsh_node_weight(n, NULL);
+}
+
+/* The ways to both sides of a comparison, as far as it is one of results of different nets; 0: it is not. */
+static int are_of_two_nets(dlsh_pass p, const dl_journal_node *n, way side[2]) {
+    if (!is_comparison(p, n)) return 0;
+    for (int k = 0; k < 2; k++) {
+        const dl_journal_node *of = dlsh_pass_source(p, n, k);
+        walk_back(p, of, &side[k], 0);
+        if (!side[k].n || !side[k].input || side[k].best || !is_plain_result(p, of)) return 0;
+    }
+    return !has_all(&side[0], &side[1]) && !has_all(&side[1], &side[0]);
+}
+
+/* A target that another net gives and that the optimizer has, too: both sides agree on a constant. */
+static void find_trained_target(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p) {
+    if (r->count < 9 || has_other_terms(p)) return;
+    DLSH_EACH_OP (n, p) {
+        way side[2] = {{.n = 0}, {.n = 0}};
+        if (e->bad || !comes_together(n, r) || !are_of_two_nets(p, n, side)) continue;
+        const way *t = &side[side[0].n >= side[1].n]; /* that without a predictor */
+        if (count_trained(e, &side[0]) < side[0].n || count_trained(e, &side[1]) < side[1].n) continue;
+        char name[120] = "";
+        dl_optimizer *o = NULL, *at;
+        DLSH_EACH_ROW (step, e, DL_DID_STEP)
+            if (step->till > r->at && (at = dlsh_live_optimizer(e, step->what, NULL)) &&
+                dlsh_optimizer_has(at, t->leaf[0]))
+                o = at;
+        dlsh_live_leaf(e, t->leaf[0], name, sizeof name);
+        const dl_source made = o ? dlsh_optimizer_place(e, o) : (dl_source){n->file, n->line};
+        const int list = o ? dlsh_line_of_list(&made) : 0;
+        dlsh_found(e, made.file, list ? list : made.line,
+                   "leave the net that gives the target out of the optimizer: keep it as it is, or as an average of "
+                   "the other one; detach() the target",
+                   "the net that gives the target is trained, too, %.*s: both sides agree on a constant, whatever goes "
+                   "in\n"
+                   "%s, ... is %s, and gets gradients as a target (line %d); nothing in the loss keeps results apart; "
+                   "it went from %.4g to %.4g",
+                   (int)strcspn(name, "."), name, name,
+                   o ? dlsh_kept(e, "among the parameters of %s", dl_optimizer_text(o)) : "updated by the script",
+                   dlsh_line_of_part(e, r, n), r->first, r->last);
+    }
+}
+
+/* Does the way to a node go through a leaf? */
+static int goes_through(dlsh_pass p, const dl_journal_node *n, const void *leaf) {
+    DLSH_FREED char *on = dlsh_sources_of(p, n, NULL);
+    for (long k = 0; on && k < p.n; k++)
+        if (on[k] && dlsh_pass_has((dlsh_pass){&p.at[k], 1}, leaf)) return 1;
+    return 0;
+}
+
+/* Is a parameter, which nothing trains, a part of the target alone that a trained net learns from? Then it is well that
+ * it stays. */
+int dlsh_is_of_fixed_target(const dlsh_examination *e, const void *leaf) {
+    int found = 0;
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
+        const dlsh_pass p = dlsh_pass_of(r, 1);
+        const int plain = dlsh_pass_has(p, leaf) && !has_other_terms(p);
+        DLSH_EACH_OP (n, p) {
+            const int loss = n->in[1].from && dlsh_op_is(n, "cross_entropy|divergence|log_divergence");
+            way side[2] = {{.n = 0}, {.n = 0}};
+            if (!loss && (!plain || !are_of_two_nets(p, n, side))) continue;
+            for (int k = 0; loss && k < 2; k++) walk_back(p, dlsh_pass_source(p, n, k), &side[k], 0);
+            for (int k = loss; k < 2; k++)
+                found |= !count_trained(e, &side[k]) && count_trained(e, &side[!k]) > 0 &&
+                         goes_through(p, dlsh_pass_source(p, n, k), leaf) &&
+                         !goes_through(p, dlsh_pass_source(p, n, !k), leaf);
+        }
+        if (dlsh_pass_has(p, leaf) && !found) return 0;
+    }
+    return found;
 }
 
 /* ---------------------------------------------------------------- the input with its noise */
@@ -433,6 +542,9 @@ dl_status dlsh_check_targets(dlsh_examination *e) {
     }
     if (seen)
         DLSH_EACH_NODE (t) see_loss(e, t.file, t.n);
+    if (seen) dlsh_find_whole_batch(e);
     if (!e->bad) dlsh_find_changed_teacher(e);
+    DLSH_EACH_ROW_WHILE (!e->bad, r, e, DL_DID_BACKWARD)
+        if (dlsh_pass_of(r, 1).n) find_trained_target(e, r, dlsh_pass_of(r, 1));
     return DL_OK;
 }

@@ -113,3 +113,11 @@ int dlsh_is_hidden(dlsh_pass p, const dl_journal_node *n);
  * picked along their own one, as far as it is known? */
 void dlsh_find_other_dimension(dlsh_examination *e, const dl_journal_row *r, dlsh_pass p, const dl_journal_node *n);
 int dlsh_is_picked_along(dlsh_pass p, const dl_journal_node *n);
+/* Is a parameter that nothing trains a part of a target alone, which a trained net learns from (check_targets.c)? */
+int dlsh_is_of_fixed_target(const dlsh_examination *e, const void *leaf);
+/* Does momentum add up steps to a rate that is far too large, so that the loss comes back to where it began, or units
+ * die (check_update.c)? Then that is told. */
+int dlsh_momentum_swings(dlsh_examination *e, const dl_journal_row *step, const dl_journal_row *pass, double momentum,
+                         double rate);
+void dlsh_tell_swings(dlsh_examination *e, dlsh_finding *f, const dl_journal_row *step, const dl_journal_row *pass,
+                      double momentum, double rate);

@@ -1,5 +1,6 @@
 /* Shares that are divided by another number of samples than was counted: hits of the test split over the size of the
  * training split. */
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -83,11 +84,25 @@ static int is_weighted(const dlsh_node *n) {
     return n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL && (sized_by(n->kids[0]) || sized_by(n->kids[1]));
 }
 
-/* name += ..., the last one before a place: the statement. */
-static const dlsh_node *counter_of(const dlsh_node *n, const char *name, int before) {
+/* The name that a field belongs to, or itself; of sum(list) that list; NULL: it is something else. */
+static const dlsh_node *name_of(const dlsh_node *n) {
+    if (n->kind == DLSH_N_CALL && n->nkids == 2 && dlsh_names(n->kids[0], "sum")) n = n->kids[1];
+    while (n->kind == DLSH_N_FIELD) n = n->kids[0];
+    return n->kind == DLSH_N_NAME ? n : NULL;
+}
+
+/* Does a node add to a counter, hits += v, or to a list, counts.append(v)? v is its second part. */
+static int adds_to(const char *file, const dlsh_node *n, const dlsh_node *what) {
+    if (n->kind == DLSH_N_ASSIGN && n->op == DLSH_OP_ADD) return dlsh_same_text(file, n->kids[0], what);
+    return dlsh_is_method(n, "append") && n->nkids == 2 && dlsh_same_text(file, n->kids[0]->kids[0], what);
+}
+
+/* The last one before a place that adds to a figure, sum(counts) too. */
+static const dlsh_node *counter_of(const char *file, const dlsh_node *n, const dlsh_node *what, int before) {
     const dlsh_node *found = NULL;
+    if (what->kind == DLSH_N_CALL) what = what->kids[1];
     DLSH_EACH_BELOW_IF (t, n, t.n->span.start < before)
-        if (t.n->kind == DLSH_N_ASSIGN && t.n->op == DLSH_OP_ADD && dlsh_names(t.n->kids[0], name)) found = t.n;
+        if (adds_to(file, t.n, what)) found = t.n;
     return found;
 }
 
@@ -100,16 +115,77 @@ static int loops_around(const dlsh_node *root, int place, const dlsh_node **inne
     return loops;
 }
 
-/* The rows that a loop takes in pieces, randperm(n).split(k), range(0, n, k); -1: it is no such loop. */
-static long rows_in_pieces(const dlsh_examination *e, const char *file, const dlsh_node *loop) {
-    const dlsh_node *seq = loop->kind == DLSH_N_FOR && loop->nkids > 2 ? loop->kids[loop->nkids - 2] : NULL;
-    if (dlsh_is_call_of(seq, "split") && seq->kids[0]->kind == DLSH_N_FIELD) {
+/* Rows that a loop takes in pieces of one size, but for the last one; rows -1: it does not. */
+typedef struct pieces {
+    long rows, size;
+    const dlsh_node *of; /* what the loop goes over */
+} pieces;
+
+static long number_of(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const double v = n ? dlsh_number_of(e, file, n) : NAN;
+    return v >= 0 && v == floor(v) && v < 1e9 ? (long)v : -1;
+}
+
+/* loader(d.test, batch=64): all samples, the last batch may be smaller. */
+static pieces pieces_of_loader(const dlsh_examination *e, const char *file, const dlsh_node *seq) {
+    dlsh_dealt d = {0};
+    const dlsh_node *made = dlsh_made(file, seq), *data = dlsh_is_call_of(made, "loader") ? made->kids[1] : NULL;
+    const dlsh_node *size = data ? dlsh_argument_of(made, 1, "batch") : NULL;
+    if (!size || dlsh_argument_of(made, INT_MAX - 1, "drop_last") || !dlsh_data_named(e, file, data, &d))
+        return (pieces){.rows = -1};
+    return (pieces){dl_dataset_len(d.data, d.split), number_of(e, file, size), seq};
+}
+
+/* randperm(n).split(k), x.split(k), zip(x.split(k), y.split(k)), range(a, b, k), loader(d, batch=k). */
+static pieces pieces_of(const dlsh_examination *e, const char *file, const dlsh_node *loop) {
+    const dlsh_node *given = loop->kind == DLSH_N_FOR && loop->nkids > 2 ? loop->kids[loop->nkids - 2] : NULL;
+    const dlsh_node *seq = given && given->kind == DLSH_N_NAME ? dlsh_made(file, given) : given;
+    while (seq && dlsh_is_call_of(seq, "enumerate|zip") && seq->nkids > 1) given = seq = seq->kids[1];
+    if (!seq) return (pieces){.rows = -1};
+    if (dlsh_is_call_of(seq, "split") && seq->kids[0]->kind == DLSH_N_FIELD && seq->nkids > 1) {
         const dlsh_node *of = seq->kids[0]->kids[0];
-        return dlsh_is_call_of(of, "randperm|arange") && of->nkids == 2 ? dlsh_divisor_of(e, file, of->kids[1]) : -1;
+        const int order = dlsh_is_call_of(of, "randperm|arange") && of->nkids == 2;
+        return (pieces){order ? dlsh_divisor_of(e, file, of->kids[1]) : samples_in(e, file, of),
+                        number_of(e, file, seq->kids[1]), given};
     }
-    const int pieces = dlsh_is_call_of(seq, "range") && seq->nkids == 4 && seq->kids[1]->kind == DLSH_N_INT &&
-                       !seq->kids[1]->num.i && dlsh_number_of(e, file, seq->kids[3]) > 1;
-    return pieces ? dlsh_divisor_of(e, file, seq->kids[2]) : -1;
+    if (!dlsh_is_call_of(seq, "range") || seq->nkids != 4) return pieces_of_loader(e, file, given);
+    const long from = number_of(e, file, seq->kids[1]), to = dlsh_divisor_of(e, file, seq->kids[2]),
+               size = number_of(e, file, seq->kids[3]);
+    return (pieces){from >= 0 && to > from && size > 1 ? to - from : -1, size, given};
+}
+
+/* Does an expression count the pieces of a loop: batches where the loop adds 1 to it, len(...) of what it goes over, i
+ * + 1 of an enumeration? */
+static int counts_pieces(const char *file, const dlsh_node *n, const dlsh_node *loop, const pieces *p) {
+    const int length = n->kind == DLSH_N_CALL && n->nkids == 2 && dlsh_names(n->kids[0], "len");
+    DLSH_EACH_BELOW (t, length || name_of(n) ? dlsh_body_of(loop) : NULL)
+        if (adds_to(file, t.n, length ? n->kids[1] : n) &&
+            (length || (t.n->kids[1]->kind == DLSH_N_INT && t.n->kids[1]->num.i == 1)))
+            return 1;
+    if (length)
+        return dlsh_same_text(file, n->kids[1], p->of) ||
+               (p->of->kind == DLSH_N_NAME ? dlsh_made(file, n->kids[1]) == dlsh_made(file, p->of)
+                                           : n->kids[1]->kind == DLSH_N_NAME && dlsh_made(file, n->kids[1]) == p->of);
+    if (n->kind == DLSH_N_BINARY && n->op == DLSH_OP_ADD && n->kids[0]->kind == DLSH_N_NAME)
+        return dlsh_is_call_of(loop->kids[loop->nkids - 2], "enumerate") &&
+               dlsh_names(loop->kids[0], n->kids[0]->text) && n->kids[1]->kind == DLSH_N_INT && n->kids[1]->num.i == 1;
+    return 0;
+}
+
+/* The samples that all pieces would have, were the last one as large as the others, where an expression counts these:
+ * batches * 64, seen where the loop adds 64 to it; -1: it is something else. */
+static long whole_pieces(const dlsh_examination *e, const char *file, const dlsh_node *n, const dlsh_node *loop,
+                         const pieces *p) {
+    const long all = p->rows > 0 && p->size > 1 ? (p->rows + p->size - 1) / p->size * p->size : -1;
+    if (n->kind == DLSH_N_CALL && n->nkids == 2 && dlsh_is_call_of(n, "float|int")) n = n->kids[1];
+    for (int k = 0; n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL && k < 2; k++)
+        if (counts_pieces(file, n->kids[k], loop, p) && number_of(e, file, n->kids[!k]) == p->size) return all;
+    const dlsh_node *made = n->kind == DLSH_N_NAME && !is_counted_in(loop, n->text) ? dlsh_defined(file, n) : NULL;
+    if (made && made->kind == DLSH_N_BINARY && made->span.start > loop->span.end)
+        return whole_pieces(e, file, made, loop, p);
+    DLSH_EACH_BELOW (t, name_of(n) ? dlsh_body_of(loop) : NULL)
+        if (adds_to(file, t.n, n) && number_of(e, file, t.n->kids[1]) == p->size) return all;
+    return -1;
 }
 
 /* exact: all samples are known to be counted; else a last batch may be left out. */
@@ -124,20 +200,44 @@ static void tell(dlsh_examination *e, const char *file, const dlsh_node *use, lo
                by > counted ? "smaller" : "larger", line, counted, use->span.line);
 }
 
-/* hits / n, where hits was added up in a loop over a loader. */
-static void look_at_counter(dlsh_examination *e, const char *file, const dlsh_node *use, const dlsh_node *scope) {
-    const dlsh_node *root = dlsh_text_root(file), *loop = NULL, *other = NULL;
-    const dlsh_node *n = counter_of(scope, use->kids[0]->text, use->span.start);
-    if (!n || (!comparison_of(n->kids[1]) && !is_weighted(n->kids[1]))) return;
-    const dlsh_node *zero = dlsh_definition_of(file, use->kids[0]->text, n->span.start, NULL);
+/* The last batch is smaller than the others, and counts as one of them. */
+static void tell_whole(dlsh_examination *e, const char *file, const dlsh_node *use, long by, const pieces *p,
+                       int line) {
+    if (p->rows < 1 || 100 * by < 101 * p->rows) return;
+    dlsh_found(
+        e, file, use->span.line, "divide by the number of samples that were counted, as total += len(y)",
+        "a figure of %ld samples is divided by %ld, as if each batch had %ld: it is %.3g times smaller than it is\n"
+        "line %d counts batch by batch, and the last one has %ld samples alone",
+        p->rows, by, p->size, (double)by / (double)p->rows, line, p->size - (by - p->rows));
+}
+
+/* hits / n, where hits was added up in a loop over a loader; then: what it is divided by, too, hits / batches / 64. */
+static void look_at_counter(dlsh_examination *e, const char *file, const dlsh_node *use, const dlsh_node *then,
+                            const dlsh_node *scope) {
+    const dlsh_node *root = dlsh_text_root(file), *loop = NULL, *other = NULL, *by = use->kids[1];
+    const dlsh_node *n = counter_of(file, scope, use->kids[0], use->span.start), *value = n ? n->kids[1] : NULL;
+    const dlsh_node *each = value && value->kind == DLSH_N_BINARY && value->op == DLSH_OP_DIV ? value->kids[1] : NULL;
+    if (each) value = value->kids[0]; /* a share of each batch */
+    if (!n || (!comparison_of(value) && (each || !is_weighted(value)))) return;
+    const dlsh_node *zero = dlsh_definition_of(file, name_of(use->kids[0])->text, n->span.start, NULL);
     const int inner = loops_around(root, n->span.start, &loop);
     if (!zero || !loop || loops_around(root, zero->span.start, &other) != inner - 1) return; /* over several epochs */
     dlsh_dealt d;
     if (use->span.start < loop->span.end) return;
-    const long rows = comparison_of(n->kids[1]) ? rows_in_pieces(e, file, loop) : -1;
-    if (rows < 1 && !dlsh_loader_around(e, file, n->span.line, &d)) return;
-    tell(e, file, use, rows > 0 ? rows : dl_dataset_len(d.data, d.split), divisor_of(e, file, use->kids[1], loop),
-         n->span.line, rows > 0);
+    const pieces p = comparison_of(value) ? pieces_of(e, file, loop) : (pieces){.rows = -1};
+    long whole = p.rows > 0 && !each && !then ? whole_pieces(e, file, by, loop, &p) : -1;
+    for (int k = 0; p.rows > 0 && !each != !then && k < 2; k++) { /* one counts pieces, the other one is their size */
+        const dlsh_node *a = each ? each : then;
+        if (number_of(e, file, k ? by : a) == p.size && counts_pieces(file, k ? a : by, loop, &p))
+            whole = (p.rows + p.size - 1) / p.size * p.size;
+    }
+    if (whole > 0) return tell_whole(e, file, each ? each : use, whole, &p, n->span.line);
+    if (each || then || use->kids[0]->kind != DLSH_N_NAME ||
+        (p.rows < 1 && !dlsh_loader_around(e, file, n->span.line, &d)))
+        return;
+    const int known = p.rows > 0 && !dlsh_loader_around(e, file, n->span.line, &d);
+    tell(e, file, use, known ? p.rows : dl_dataset_len(d.data, d.split), divisor_of(e, file, use->kids[1], loop),
+         n->span.line, known);
 }
 
 /* Rows of a class among data that no net computed, y == 0: their share is a ratio of classes, as for repeating rows. */
@@ -162,7 +262,9 @@ static void look_at_sum(dlsh_examination *e, const char *file, const dlsh_node *
 static int see(void *ctx, const char *file, const dlsh_node *n, const dlsh_node *const *within, int depth) {
     if (n->kind != DLSH_N_BINARY || n->op != DLSH_OP_DIV) return 0;
     const dlsh_node *scope = dlsh_scope_of(within, depth);
-    if (n->kids[0]->kind == DLSH_N_NAME && scope) look_at_counter(ctx, file, n, scope);
+    const dlsh_node *of = n->kids[0], *outer = depth ? within[depth - 1] : NULL;
+    const int again = outer && outer->kind == DLSH_N_BINARY && outer->op == DLSH_OP_DIV && outer->kids[0] == n;
+    if (name_of(of) && scope) look_at_counter(ctx, file, n, again ? outer->kids[1] : NULL, scope);
     look_at_sum(ctx, file, n);
     return 0;
 }

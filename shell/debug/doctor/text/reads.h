@@ -52,3 +52,7 @@ int dlsh_speaks_of(const char *text, const char *words);
 /* Does a text speak of a test? told: in words for people or in the name of a figure, and of no training beside that
  * (data/claims.c). */
 int dlsh_claims_test(const char *file, int told);
+/* The best value of all samples where that of each one is meant, in a target (whole_batch.c). */
+void dlsh_find_whole_batch(dlsh_examination *e);
+/* Units that functions of the script drop in evaluation, too (own_dropout.c). */
+void dlsh_find_own_dropout(dlsh_examination *e);
