@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "autograd/journal.h"
 #include "optim/algorithm.h"
 
 enum { RATE = 0 }; /* the number of the option lr, in every row */
@@ -136,6 +137,7 @@ dl_status dl_optimizer_group_set(dl_optimizer *o, int group, const dl_arg *arg) 
     if (rate) DL_TRY(dl_optimizer_check_lr(lr));
     if (rate) rebase(o, group ? o->lr : lr);
     if (rate && group) put_rate(o, group - 1, lr);
+    if (rate && !group) dl_journal_rate(o, lr);
     if (!rate) memcpy(own, val, sizeof val);
     o->edits++;
     return DL_OK;

@@ -165,7 +165,7 @@ int dlsh_is_training_pass(const dlsh_examination *e, const dl_journal_row *r) {
  * of other classes or of another order of them. */
 static int mismatches(const dlsh_pool *p, const dl_journal_row *r, const dl_journal_value *given, const double *label) {
     double mine[16];
-    int differ = 0, odd = 0;
+    int differ = 0, odd = 0, pairs = 0;
     for (long i = 0; i < r->nrows; i++) {
         const dlsh_pool_row *at = dlsh_row_of(p, r->rows[i]);
         const int twice =
@@ -178,10 +178,14 @@ static int mismatches(const dlsh_pool *p, const dl_journal_row *r, const dl_jour
         int known = 0, same = 0;
         for (long k = 0; k < p->n && !known; k++) known = label[k] == given->few[i];
         if (!known) return -1;
-        for (long k = 0; k < i && !same; k++) same = mine[k] == mine[i] && given->few[k] != given->few[i];
+        for (long k = 0; k < i && !same; k++) {
+            pairs += mine[k] == mine[i];
+            same = mine[k] == mine[i] && given->few[k] != given->few[i];
+        }
         odd += same;
     }
-    return odd < 2 ? 0 : differ; /* each class has another number, always the same */
+    if (differ && !pairs) return -1; /* numbers of rows, as of an order */
+    return odd < 2 ? 0 : differ;     /* each class has another number, always the same */
 }
 
 /* Did another net run at the same place later, before the last of these backward passes, as in a loop over nets? */
@@ -212,8 +216,9 @@ const dl_journal_value *dlsh_targets_of(const dlsh_examination *e, const dl_jour
     return NULL;
 }
 
+#define LOSSES "loss|entropy|nll|kl_div"
 int dlsh_line_of_target(const dl_journal_node *loss) {
-    const dlsh_node *n = dlsh_call_on_line(loss->file, loss->line, "loss|entropy|nll|kl_div");
+    const dlsh_node *n = dlsh_call_on_line(loss->file, loss->line, LOSSES);
     return dlsh_line_of_making(loss->file, n ? dlsh_argument_of(n, 1, "target") : NULL, loss->line);
 }
 
@@ -282,7 +287,11 @@ static void find_other_labels(dlsh_examination *e, const dlsh_pools *all, const 
     }
     if (best < 0 || 4 * best < r->nrows || dlsh_was_found(e, "the data", "labels do not belong")) return;
     if (are_of_other_training(e, of, r)) return;
-    dlsh_found(e, loss->file, dlsh_line_of_target(loss), "take rows of inputs and targets alike",
+    const dlsh_node *net = dlsh_call_of_net_at(e, r->file, r->line);
+    const dlsh_node *by = dlsh_call_on_line(loss->file, loss->line, LOSSES);
+    const int line = dlsh_line_of_two_draws(loss->file, net && net->nkids > 1 ? net->kids[1] : NULL,
+                                            by ? dlsh_argument_of(by, 1, "target") : NULL, dlsh_line_of_target(loss));
+    dlsh_found(e, loss->file, line, "take rows of inputs and targets alike",
                "labels do not belong to their inputs\n"
                "of %ld samples of %s that were looked at in the last pass (line %d) %d had another sample's label",
                r->nrows, of->name, r->line, best);

@@ -526,6 +526,7 @@ static void see_loaded(dlsh_examination *e, const char *file, const dlsh_node *n
     dl_module *m = dlsh_object_of(e, file, n->kids[0]->kids[0], &dlsh_net_class);
     const dlsh_node *made = s && s->kind == DLSH_N_NAME ? made_in(file, s->text, &line) : NULL;
     state own = {e, m};
+    if (dlsh_was_found(e, e->check, "are one net")) return;
     const dlsh_node *live = m && s && trains_any(e, m) ? dlsh_origin(file, s, is_state_itself, &own) : NULL;
     if (live) {
         find_shared_state(e, file, n, live);
@@ -541,6 +542,110 @@ static void see_loaded(dlsh_examination *e, const char *file, const dlsh_node *n
                "the state that is loaded after the training was taken before it: what was learned is thrown away\n"
                "%s is set at this line alone, before the first step, and line %d loads it",
                s->text, n->span.line);
+}
+
+/* ---------------------------------------------------------------- two names of one net */
+
+/* Is an expression all that something is given: a name, a field of a record, an item of a list, or a result? Methods
+ * that give the net back, net.eval(), are left out. */
+static dlsh_kind given_to(const dlsh_node *root, const dlsh_node *n) {
+    const dlsh_node *around[DLSH_TREE_DEPTH];
+    int i = dlsh_nodes_around(root, n->span.start, around, DLSH_TREE_DEPTH) - 1;
+    while (i > 0 && around[i] != n) i--;
+    while (i > 1 && around[i - 1]->kind == DLSH_N_FIELD && around[i - 2]->kind == DLSH_N_CALL &&
+           around[i - 2]->kids[0] == around[i - 1])
+        i -= 2;
+    return i > 0 ? around[i - 1]->kind : DLSH_N_NONE;
+}
+
+/* The place that gives a net another name, back from an expression that has it; within a function that gives the net
+ * back, what that does with it. */
+typedef struct alias {
+    const dlsh_node *start, *found, *call;
+    int result;
+    dlsh_course other; /* of the other name */
+} alias;
+
+static dlsh_property is_alias(void *ctx, const dlsh_step *at) {
+    alias *a = ctx;
+    if (at->n->kind != DLSH_N_NAME || at->n == a->start) return DLSH_MAY_HAVE;
+    for (int i = 0; i < a->other.n; i++)
+        if (a->other.at[i].n == at->n) return DLSH_MAY_HAVE;
+    const dlsh_kind to = given_to(dlsh_text_root(at->file), at->n);
+    const int given =
+        to == DLSH_N_ASSIGN || to == DLSH_N_KWARG || to == DLSH_N_LIST || to == DLSH_N_TUPLE || to == DLSH_N_RETURN;
+    if (!given || (a->found && !(a->result && at->call == a->call))) return DLSH_MAY_HAVE;
+    a->found = at->n, a->call = at->call, a->result = to == DLSH_N_RETURN;
+    return DLSH_MAY_HAVE;
+}
+
+static const dlsh_node *alias_behind(const char *file, const dlsh_node *n, const dlsh_node *other) {
+    static alias a;
+    a = (alias){.start = n};
+    dlsh_course_of(file, other, &a.other);
+    dlsh_origin(file, n, is_alias, &a);
+    return a.found;
+}
+
+/* Two names by which weights are carried over, or one of which gives the targets: they are of one net. */
+static void find_one_net(dlsh_examination *e, const char *file, const dlsh_node *to, const dlsh_node *from, int line) {
+    dl_module *m = dlsh_object_of(e, file, to, &dlsh_net_class);
+    if (!m || m != dlsh_object_of(e, file, from, &dlsh_net_class) || dlsh_same_text(file, to, from) ||
+        !trains_any(e, m))
+        return;
+    const dlsh_node *of_to = alias_behind(file, to, from);
+    const dlsh_node *made = of_to ? of_to : alias_behind(file, from, to);
+    if (!made) return;
+    const dlsh_unit *u = dlsh_text_of(file);
+    dlsh_found(e, file, made->span.line, "make it a copy: target = net.copy(), and bring that up to date now and then",
+               "%.*s and %.*s are one net, no copy: both change with each step\n"
+               "this line gives the net another name; line %d uses both as if they were two nets",
+               to->span.end - to->span.start, u->text + to->span.start, from->span.end - from->span.start,
+               u->text + from->span.start, line);
+}
+
+/* a.load_state_dict(b.state_dict()), or a loop over the parameters of both, a.update_parameters(b). */
+static void see_one_net(dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_node *from = NULL, *to = NULL;
+    if (dlsh_is_call_of(n, "load_state_dict|load_state|update_parameters|copy_") && n->nkids > 1 &&
+        n->kids[0]->kind == DLSH_N_FIELD) {
+        to = n->kids[0]->kids[0], from = owner_of(n->kids[1], "state_dict|state");
+        if (!from) from = n->kids[1];
+    } else if (dlsh_is_call_of(n, "zip") && n->nkids > 2) {
+        static const char all[] = "parameters|named_parameters|buffers|state_dict";
+        to = owner_of(n->kids[1], all), from = owner_of(n->kids[2], all);
+    }
+    if (to && from) find_one_net(e, file, to, from, n->span.line);
+}
+
+/* The first call in a statement of a net that is trained; NULL: there is none. */
+static const dlsh_node *net_called(const dlsh_examination *e, const char *file, int line, const dl_module *m) {
+    DLSH_EACH_NODE (t)
+        if (!strcmp(t.file, file) && t.n->kind == DLSH_N_CALL && t.n->span.line == line &&
+            dlsh_object_of(e, file, t.n->kids[0], &dlsh_net_class) == m)
+            return t.n->kids[0];
+    return NULL;
+}
+
+/* Two names, or two parts of what has one name. */
+static int are_alike_in_form(const char *file, const dlsh_node *a, const dlsh_node *b) {
+    return a->kind == b->kind && (a->kind == DLSH_N_NAME || dlsh_same_text(file, a->kids[0], b->kids[0]));
+}
+
+/* Targets that a net gives by another name than that by which it is trained. */
+static void look_at_two_names(dlsh_examination *e, const dl_journal_row *r) {
+    const char *name = "";
+    dl_module *m = r->grad || r->count < 8 || e->bad ? NULL : dlsh_live_net(e, r->what, &name);
+    if (!m || !trains_any(e, m) || !dlsh_is_trained(e, r)) return;
+    const dlsh_node *by = net_called(e, r->file, r->line, m), *root = dlsh_text_root(r->file);
+    DLSH_EACH_ROW_WHILE (by && !e->bad, t, e, DL_DID_FORWARD) {
+        const dlsh_node *other = t->what == m && t->grad && t->line != r->line && !strcmp(t->file, r->file)
+                                     ? net_called(e, t->file, t->line, m)
+                                     : NULL;
+        const int beside =
+            other && dlsh_block_around(root, by->span.start) == dlsh_block_around(root, other->span.start);
+        if (beside && are_alike_in_form(r->file, by, other)) find_one_net(e, r->file, by, other, r->line);
+    }
 }
 
 /* best = m, in the branch of a loop: the same net under another name. */
@@ -564,6 +669,8 @@ dl_status dlsh_check_copies(dlsh_examination *e) {
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) look_at_weights(e, dlsh_pass_of(r, 1));
     dlsh_each_within(see_copied_weight, e);
     DLSH_EACH_NODE (t) see_set_back(e, t.file, t.n);
+    DLSH_EACH_NODE (t) see_one_net(e, t.file, t.n);
+    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) look_at_two_names(e, r);
     DLSH_EACH_ROW (r, e, DL_DID_FORWARD)
         look_at_evaluated(e, r), look_at_target(e, r), look_at_follower(e, r), look_at_stale(e, r),
             look_at_own_targets(e, r);

@@ -400,7 +400,7 @@ static void find_untrained(dlsh_examination *e) {
     const int behind = newer > made.line && !strcmp(dlsh_node_file(m.first), made.file) && *m.first->layer_file;
     const int overwritten = dlsh_line_of_overwritten(&made);
     const int choice = overwritten || behind || wrong ? 0 : dlsh_line_of_choice(&made);
-    const int listed = behind || wrong ? 0 : dlsh_line_of_list(&made);
+    const int listed = behind || wrong ? 0 : dlsh_line_of_list(e, &made);
     dlsh_finding *f = dlsh_find_at(
         e, made.file,
         overwritten ? overwritten

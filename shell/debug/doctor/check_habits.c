@@ -46,15 +46,19 @@ static void find_replaced_weight(dlsh_examination *e, const char *file, const dl
 
 /* ---------------------------------------------------------------- [net] * 3 */
 
+static dlsh_property is_weights(void *ctx, const dlsh_step *at) {
+    const dlsh_value *v = dlsh_value_of(ctx, at->file, at->n);
+    if (dlsh_is_call_of(at->n, "param|Parameter") || at->n->kind == DLSH_N_NET) return DLSH_HAS_FIRST;
+    if (v) return dlsh_unwrap(*v, &dlsh_net_class) ? DLSH_HAS_FIRST : DLSH_HAS_NOT;
+    const char *by = callee_of(at->n);
+    if (by && dlsh_net_of(at->file, by)) return DLSH_HAS_FIRST;
+    return at->n->kind == DLSH_N_NAME || at->n->kind == DLSH_N_RETURN || dlsh_function_called(at->file, at->n)
+               ? DLSH_MAY_HAVE
+               : DLSH_HAS_NOT;
+}
+
 static int makes_weights(const dlsh_examination *e, const char *file, const dlsh_node *n) {
-    const char *by = callee_of(n);
-    const dlsh_value *v = dlsh_value_of(e, file, n);
-    if (dlsh_is_word("param|Parameter", by) || n->kind == DLSH_N_NET) return 1;
-    if (n->kind == DLSH_N_NAME) return v && dlsh_unwrap(*v, &dlsh_net_class) != NULL;
-    const dlsh_node *net = by ? dlsh_text_root(file) : NULL;
-    for (int i = 0; net && i < net->nkids; i++)
-        if (net->kids[i]->kind == DLSH_N_NET && net->kids[i]->text && !strcmp(net->kids[i]->text, by)) return 1;
-    return 0;
+    return dlsh_origin(file, n, is_weights, (void *)e) != NULL;
 }
 
 static void find_repeated_net(dlsh_examination *e, const char *file, const dlsh_node *n) {
@@ -65,6 +69,70 @@ static void find_repeated_net(dlsh_examination *e, const char *file, const dlsh_
     dlsh_found(e, file, n->span.line, "make each anew: [layer(8) for i in range(3)]",
                "the list holds the same weights several times: its layers are one layer\n"
                "* repeats references; nothing is copied, and all items are trained as one");
+}
+
+/* What holds one object as an item, by its address; NULL: no net and no parameter. */
+static const void *weights_in(dlsh_value v) {
+    if (v.type == DLSH_TENSOR) return dl_requires_grad(v.as.tensor) && dl_is_leaf(v.as.tensor) ? v.as.tensor : NULL;
+    return dlsh_unwrap(v, &dlsh_net_class);
+}
+
+/* What puts an item into a list in each round of a loop, nets.append(net), [net for k in range(5)], whatever holds the
+ * list; NULL: it is written out, or not known. */
+static const dlsh_node *fills(const char *file, const dlsh_holder *h) {
+    const dlsh_node *root = dlsh_text_root(file);
+    const dlsh_node *made = root ? dlsh_define(root, h->name, h->place).value : NULL;
+    const dlsh_node *fn = dlsh_function_called(file, made), *back = fn ? dlsh_last_return(fn) : NULL;
+    const dlsh_node *given = back && back->nkids ? back->kids[0] : NULL;
+    const char *name = given && given->kind == DLSH_N_NAME ? given->text : h->name;
+    if (given && given->kind != DLSH_N_NAME) made = given;
+    if (made && made->kind == DLSH_N_COMPREHENSION) return made;
+    DLSH_EACH_BELOW (t, made ? root : NULL) {
+        const int adds = t.n->kind == DLSH_N_ASSIGN && t.n->op == DLSH_OP_ADD && dlsh_names(t.n->kids[0], name);
+        if ((adds || (dlsh_is_method(t.n, "append") && dlsh_names(t.n->kids[0]->kids[0], name))) &&
+            dlsh_tree_in_loop(&t))
+            return t.n;
+    }
+    return NULL;
+}
+
+/* Are the items of a list trained or asked apart from each other, by optimizers of their own, or [m(x) for m in nets]?
+ * Layers that follow each other may be one on purpose. */
+static int are_meant_apart(const dlsh_examination *e, const char *list, dlsh_value item) {
+    dl_module *m = dlsh_unwrap(item, &dlsh_net_class);
+    DLSH_ENDED(dl_module_list_free) dl_module_list *l = m ? dl_module_tensors(m, 1) : NULL;
+    const void *p = m ? l && l->n ? l->entries[0].tensor : NULL : item.as.tensor;
+    dl_optimizer *o;
+    int trained = 0;
+    for (int i = 0; (o = dlsh_optimizer_at(e, i, NULL)); i++) trained += dlsh_optimizer_has(o, p);
+    if (trained > 1) return 1;
+    DLSH_EACH_NODE (t) {
+        if (t.n->kind != DLSH_N_COMPREHENSION || !dlsh_mentions(t.n->kids[1], list)) continue;
+        DLSH_EACH_BELOW (c, t.n->kids[0])
+            if (c.n->kind == DLSH_N_CALL && c.n->kids[0]->kind == DLSH_N_NAME &&
+                dlsh_is_item_of(t.n, c.n->kids[0]->text))
+                return 1;
+    }
+    return 0;
+}
+
+/* A list that was filled in a loop with one and the same net. */
+static void find_same_net(dlsh_examination *e, const char *file) {
+    DLSH_EACH_HOLDER (h, &e->holders) {
+        const dlsh_list *l = h->value.type == DLSH_LIST ? h->value.as.list : NULL;
+        const void *first = l && l->n > 1 ? weights_in(l->items[0]) : NULL;
+        long same = 0;
+        for (long i = 0; first && i < l->n; i++) same += weights_in(l->items[i]) == first;
+        const dlsh_node *by = first && same == l->n ? fills(h->file ? h->file : file, h) : NULL;
+        if (!by) continue;
+        dlsh_finding *f =
+            dlsh_found(e, h->file ? h->file : file, by->span.line,
+                       "make or copy it anew for each item: net.copy(), or the call that makes it within the loop",
+                       "the list holds the same weights several times: its %d items are one\n"
+                       "each round puts a reference to what was made before the loop into %s; nothing is copied",
+                       l->n, h->name);
+        if (!are_meant_apart(e, h->name, l->items[0])) dlsh_only_note(e, f);
+    }
 }
 
 /* ---------------------------------------------------------------- the best of several */
@@ -206,7 +274,7 @@ static void find_plain_weight(dlsh_examination *e, const char *file, const dlsh_
 
 static dlsh_property is_random(DLSH_UNUSED void *ctx, const dlsh_step *at) {
     if (dlsh_is_call_of(at->n, "randn|rand|randint|randn_like|rand_like|normal")) return DLSH_HAS_FIRST;
-    const int passes = at->n->kind == DLSH_N_NAME || at->n->kind == DLSH_N_TUPLE || at->n->kind == DLSH_N_RECORD ||
+    const int passes = at->n->kind == DLSH_N_NAME || at->n->kind == DLSH_N_TUPLE || dlsh_is_record(at->n) ||
                        at->n->kind == DLSH_N_FIELD || dlsh_function_called(at->file, at->n);
     return passes || dlsh_is_call_of(at->n, "float|long|to|reshape|view|unsqueeze|squeeze|detach") ? DLSH_MAY_HAVE
                                                                                                    : DLSH_HAS_NOT;
@@ -316,6 +384,8 @@ static void look_at_rows(dlsh_examination *e, dlsh_pass p, const dl_journal_node
 
 dl_status dlsh_check_habits(dlsh_examination *e) {
     dlsh_each_within(see, e);
+    const dl_journal_row *pass = dlsh_row_behind(e, DL_DID_BACKWARD, NULL);
+    if (pass) find_same_net(e, pass->file);
     DLSH_EACH_ROW (r, e, DL_DID_BACKWARD) {
         const dlsh_pass p = dlsh_pass_of(r, 1);
         look_at_quantities(e, p);

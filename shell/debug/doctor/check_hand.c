@@ -254,13 +254,16 @@ static int factors_of(const reader *r, const dlsh_node *n, const dlsh_node **out
         const dlsh_node *by = factor_of(r, n, k, &other);
         if (by) out[found++] = by;
     }
-    const int within = n && ((n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL) || n->kind == DLSH_N_UNARY);
-    for (int i = 0; within && i < n->nkids; i++) found += factors_of(r, n->kids[i], out + found, max - found);
+    const int divides = n && n->kind == DLSH_N_BINARY && n->op == DLSH_OP_DIV;
+    const int within = n && ((n->kind == DLSH_N_BINARY && n->op == DLSH_OP_MUL) || n->kind == DLSH_N_UNARY || divides);
+    for (int i = 0; within && i < n->nkids - divides; i++) found += factors_of(r, n->kids[i], out + found, max - found);
     return found;
 }
 
 /* Is it the same number of the text, by whatever name? */
 static int is_same_number(const reader *r, const dlsh_node *a, const dlsh_node *b) {
+    const int item = a->kind == DLSH_N_FIELD || (a->kind == DLSH_N_INDEX && a->nkids == 2);
+    if (item && dlsh_same_text(r->file, a, b)) return 1;
     if (a->kind != DLSH_N_NAME && a->kind != DLSH_N_FIELD) return 0;
     const dlsh_node *made = dlsh_made(r->file, a);
     return made && made == dlsh_made(r->file, b);
@@ -283,15 +286,16 @@ static int holds_weight(const reader *r, const dlsh_node *n) {
 static dlsh_property has_rate_again(void *ctx, const dlsh_step *at) {
     twice *t = ctx;
     reader r = t->r;
-    const dlsh_node *other, *adds = dlsh_call_that_adds(at);
+    const dlsh_node *of[] = {at->n, dlsh_call_that_adds(at)}, *by[8];
     const int sum = at->n->kind == DLSH_N_BINARY && (at->n->op == DLSH_OP_SUB || at->n->op == DLSH_OP_ADD);
     for (int k = 0; sum && k < 2; k++)
         if (holds_weight(&r, at->n->kids[k])) return DLSH_HAS_NOT; /* the way that weights went meanwhile */
-    for (int k = 0; k < 3; k++) {
-        const dlsh_node *n = k < 2 ? at->n : adds, *by = n ? factor_of(&r, n, k % 2, &other) : NULL;
-        for (int i = 0; by && i < t->n; i++)
-            if (by != t->rate[i] && is_same_number(&r, by, t->rate[i]) && found_by(t->r, other, is_gradient))
-                return t->again = n, DLSH_HAS_FIRST;
+    for (int k = 0; k < 2; k++) {
+        const int n = factors_of(&r, of[k], by, (int)DLSH_COUNT(by));
+        for (int i = 0; i < n * t->n; i++)
+            if (by[i / t->n] != t->rate[i % t->n] && is_same_number(&r, by[i / t->n], t->rate[i % t->n]) &&
+                found_by(t->r, of[k], is_gradient))
+                return t->again = of[k], DLSH_HAS_FIRST;
     }
     return is_gradient(&r, at) == DLSH_HAS_FIRST || holds_weight(&r, at->n) ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
 }

@@ -7,6 +7,7 @@
 #include "debug/doctor/checks.h"
 #include "debug/doctor/passes/passes.h"
 #include "debug/doctor/syntax.h"
+#include "debug/doctor/text/reads.h"
 
 /* ---------------------------------------------------------------- what the loss is given */
 
@@ -73,9 +74,8 @@ static const dlsh_node *returned_around(const char *file, int line) {
     const dlsh_node *root = dlsh_text_root(file), *around[DLSH_AROUND], *at = dlsh_statement_at(file, line);
     const int depth = root && at ? dlsh_functions_around(root, at->span.start, around) : 0;
     const dlsh_node *back = depth ? dlsh_last_return(around[depth - 1]) : NULL;
-    return back && back->nkids && (back->kids[0]->kind == DLSH_N_RECORD || back->kids[0]->kind == DLSH_N_TUPLE)
-               ? back->kids[0]
-               : NULL;
+    return back && back->nkids && (dlsh_is_record(back->kids[0]) || back->kids[0]->kind == DLSH_N_TUPLE) ? back->kids[0]
+                                                                                                         : NULL;
 }
 
 /* What a net returns beside the result that the loss is given, and that was given to the op which made that: the field
@@ -86,7 +86,7 @@ static const char *returned_before(dlsh_examination *e, const dl_journal_node *f
     for (int i = 0; all && value && i < all->nkids; i++) {
         const dlsh_node *item = all->kids[i]->kind == DLSH_N_KWARG ? all->kids[i]->kids[0] : all->kids[i];
         if (item->kind != DLSH_N_NAME || !dlsh_mentions(value, item->text)) continue;
-        return all->kind == DLSH_N_RECORD
+        return all->kind != DLSH_N_TUPLE
                    ? dlsh_kept(e, "give the loss .%s, which the net returns beside the result of %s",
                                all->kids[i]->text, from->op)
                    : dlsh_kept(e, "give the loss item %d of what the net returns: that is not yet given to %s", i,
@@ -371,6 +371,7 @@ static int scales_with_gradient(const dlsh_examination *e, double *most) {
     DLSH_EACH_ROW (r, e, DL_DID_STEP) {
         const dl_optimizer *o = dlsh_live_optimizer(e, r->what, NULL);
         if (r->what && !(o && !strcmp(dl_optimizer_kind(o), "sgd"))) return 0;
+        if (!r->what && dlsh_is_scale_free(e, r->file, r->line)) return 0;
         if (r->what) *most = r->ratio[3];
         plain = 1;
     }

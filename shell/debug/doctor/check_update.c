@@ -145,14 +145,15 @@ static int schedule_line(const dlsh_examination *e, const steps *s) {
     return made ? made->span.line : s->line;
 }
 
-/* Does a line stand in a loop over batches within another loop, those around calls included? */
-static int is_in_inner_loop(const char *file, int line) {
+/* Does a line stand in a loop over batches within another loop, those around calls included? A loop without the steps
+ * is none of these, as over groups of parameters. */
+static int is_in_inner_loop(const char *file, int line, int step) {
     const dlsh_node *around[64], *root = dlsh_text_root(file);
     int places[DLSH_LEVELS], loops = 0;
     const int n = root ? dlsh_places_of(file, line, places) : 0;
     for (int i = 0; i < n; i++) {
         const int depth = dlsh_nodes_around(root, places[i], around, 64);
-        for (int k = 0; k < depth; k++) loops += dlsh_is_loop(around[k]);
+        for (int k = 0; k < depth; k++) loops += dlsh_is_loop(around[k]) && dlsh_runs_within(file, step, around[k]);
     }
     return loops > 1;
 }
@@ -165,10 +166,14 @@ static int counts_batches(const steps *s) {
     return st.epoch > 1 && st.batches > 1 && !strstr(dl_schedule_text(dl_trainer_schedule(s->t)), "epoch");
 }
 
+static int compounded(dlsh_examination *e, const steps *s) {
+    return s->rate && !s->t && s->rate->count > 2 && dlsh_find_compounded_rate(e, s->file, s->line);
+}
+
 static int scheduled(dlsh_examination *e, const steps *s) {
     double share = mean_rate(s);
     if (s->row->count < 8 || share > 0.08 || s->row->low == s->row->high) return 0;
-    const int inner = s->rate && !s->t && is_in_inner_loop(s->file, s->line), batches = counts_batches(s);
+    const int inner = s->rate && !s->t && is_in_inner_loop(s->file, s->line, s->row->line), batches = counts_batches(s);
     dlsh_found(e, s->file, s->rate ? s->line : schedule_line(e, s),
                inner     ? "step it once an epoch, behind the loop over batches, or give it the number "
                            "of all steps, epochs * batches"
@@ -612,8 +617,8 @@ static dl_trainer *trainer_of(const dlsh_examination *e, const dl_optimizer *o) 
 
 /* In this order: what makes updates small also when the rate is right comes first. */
 static int (*const causes[])(dlsh_examination *, const steps *) = {
-    odd_option, exchanged, group_stands_still, decayed,   shrank,   stays_zero,
-    clipped,    scheduled, not_risen,          too_large, too_small};
+    odd_option, exchanged,  group_stands_still, decayed,   shrank,    stays_zero,
+    clipped,    compounded, scheduled,          not_risen, too_large, too_small};
 
 /* The statement of the script that set the rate last, not the steps of a trainer with a schedule. */
 static const dl_journal_row *rate_set_for(const dlsh_examination *e, const dl_optimizer *o) {

@@ -30,8 +30,8 @@ static const dlsh_node *maker_of_trainer(const dlsh_examination *e, const char *
 static const dlsh_node *given_by_record(const char *file, const dlsh_node *call, const char *option) {
     for (int i = 1; i < call->nkids; i++) {
         const dlsh_node *n = call->kids[i], *all = n->kind == DLSH_N_SPREAD ? dlsh_made(file, n->kids[0]) : NULL;
-        for (int k = 0; all && all->kind == DLSH_N_RECORD && k < all->nkids; k++)
-            if (all->kids[k]->kind == DLSH_N_KWARG && !strcmp(all->kids[k]->text, option)) return all->kids[k]->kids[0];
+        const dlsh_node *value = dlsh_value_of_key(all, option);
+        if (value) return value;
     }
     return NULL;
 }

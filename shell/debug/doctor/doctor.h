@@ -199,6 +199,9 @@ int dlsh_find_clipped_by_hand(dlsh_examination *e, const dl_journal_row *pass);
 int dlsh_find_cut_by_hand(dlsh_examination *e, const dl_journal_row *pass);
 /* The size of what a statement of the script changes itself; 0: it is not known (check_hand.c). */
 int dlsh_judge_own_update(dlsh_examination *e, const dl_journal_row *step);
+/* A rate that is multiplied anew by what counts all rounds, lr = lr * gamma ** epoch, as a statement sets it
+ * (text/compounded.c). Was it found? */
+int dlsh_find_compounded_rate(dlsh_examination *e, const char *file, int line);
 /* How many samples the root of the last pass adds up, many; 0: it is a mean, or not known. */
 long dlsh_samples_added(const dl_journal_row *pass);
 /* The number of samples that the loss of a pass is the mean of; 0: it is none (check_loss.c). */

@@ -43,8 +43,7 @@ static double *read_rows(dl_tensor *t, long n) {
     return v;
 }
 
-/* x [n, ...], y [n] or [n, 1] (NULL: none). */
-static int set_samples(dlsh_samples *s, dl_tensor *x, dl_tensor *y) {
+int dlsh_samples_set(dlsh_samples *s, dl_tensor *x, dl_tensor *y) {
     DLSH_SCOPED_GRAD_MODE(0);
     if (!x || dl_ndim(x) < 1 || dl_dtype_is_complex(dl_dtype_of(x)) || !dl_shape(x)[0]) return 0;
     long n = dl_shape(x)[0];
@@ -66,7 +65,7 @@ static int by_hash(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static int is_among(const unsigned long *rows, long n, unsigned long hash) {
+int dlsh_is_among(const unsigned long *rows, long n, unsigned long hash) {
     return bsearch(&hash, rows, (size_t)n, sizeof *rows, by_hash) != NULL;
 }
 
@@ -92,7 +91,7 @@ static int gather(dlsh_samples *s, dl_dataset *d, dl_split split, const long *or
     }
     index = malloc((size_t)n * sizeof *index);
     for (long i = 0; index && i < n; i++) index[i] = whole ? i : order ? order[i * len / n] : i * len / n;
-    int good = index && !dl_dataset_gather(d, split, index, n, x, y) && set_samples(s, x[0], y[0]);
+    int good = index && !dl_dataset_gather(d, split, index, n, x, y) && dlsh_samples_set(s, x[0], y[0]);
     for (int i = 0; i < DL_NET_INPUTS; i++) dl_unref(x[i]), dl_unref(y[i]);
     dl_error_clear();
     s->total = len;
@@ -293,15 +292,13 @@ static void find_same_targets(dlsh_examination *e, const dl_journal_row *r) {
                a);
 }
 
-/* How passes that trained nets, or that did not, had rows of the table; 0 also where no rows are known. net: of that
- * one alone; NULL: of any. */
-static long rows_passed(const dlsh_examination *e, const dlsh_samples *s, const void *net, int trained, long *known) {
+long dlsh_rows_passed(const dlsh_examination *e, const dlsh_samples *s, const void *net, int trained, long *known) {
     DLSH_FREED unsigned long *h = dlsh_sorted_rows(s);
     long n = 0;
     *known = 0;
     DLSH_EACH_ROW_WHILE (h, r, e, DL_DID_FORWARD) {
         if (dlsh_is_training_pass(e, r) != trained || (net && net != r->what)) continue;
-        for (long k = 0; k < r->nseen; k++) n += is_among(h, s->n, r->seen[k]);
+        for (long k = 0; k < r->nseen; k++) n += dlsh_is_among(h, s->n, r->seen[k]);
         *known += r->nseen;
     }
     return n;
@@ -310,10 +307,10 @@ static long rows_passed(const dlsh_examination *e, const dlsh_samples *s, const 
 int dlsh_leaves_rows_out(const dlsh_examination *e, const dlsh_samples *s) {
     DLSH_FREED unsigned long *h = dlsh_sorted_rows(s);
     long known, tested = 0, both = 0;
-    const long trained = h ? rows_passed(e, s, NULL, 1, &known) : 0;
+    const long trained = h ? dlsh_rows_passed(e, s, NULL, 1, &known) : 0;
     DLSH_EACH_ROW_WHILE (trained, r, e, DL_DID_FORWARD)
         for (long k = 0; k < r->nseen && dlsh_is_evaluation_pass(e, r); k++) {
-            const int of_it = is_among(h, s->n, r->seen[k]);
+            const int of_it = dlsh_is_among(h, s->n, r->seen[k]);
             int seen = 0;
             DLSH_EACH_ROW_WHILE (of_it && !seen, t, e, DL_DID_FORWARD)
                 for (long j = 0; j < t->nseen && !seen && dlsh_is_training_pass(e, t); j++)
@@ -326,12 +323,12 @@ int dlsh_leaves_rows_out(const dlsh_examination *e, const dlsh_samples *s) {
 /* Was the table given to nets, but not in training, as one that a function made last? */
 static int is_of_evaluation(const dlsh_examination *e, const dlsh_samples *s) {
     long known;
-    return !rows_passed(e, s, NULL, 1, &known) && known && rows_passed(e, s, NULL, 0, &known);
+    return !dlsh_rows_passed(e, s, NULL, 1, &known) && known && dlsh_rows_passed(e, s, NULL, 0, &known);
 }
 
 static int set_passed(const dlsh_examination *e, dlsh_samples *s) {
     long known;
-    s->apart = !rows_passed(e, s, NULL, 1, &known) && known;
+    s->apart = !dlsh_rows_passed(e, s, NULL, 1, &known) && known;
     return 1;
 }
 
@@ -363,7 +360,7 @@ static int set_traced(const dlsh_examination *e, dlsh_samples *s, const dlsh_tra
         s->user_line = all[i].pick_line ? all[i].pick_line : line;
         s->written_line = written_at(x, file);
         snprintf(s->name, sizeof s->name, "%s", all[i].base);
-        return set_samples(s, x, y) && set_passed(e, s);
+        return dlsh_samples_set(s, x, y) && set_passed(e, s);
     }
     return 0;
 }
@@ -392,133 +389,7 @@ static int trace_lines(const dlsh_examination *e, const char *file, const int *l
     return n;
 }
 
-enum { LINES = 24, ALL = 48, LEAST_KNOWN = 8 };
-
-/* The only variable with a whole number for each row of x; NULL: there is none, or several. */
-static dl_tensor *targets_beside(const dlsh_examination *e, const dl_tensor *x, dlsh_samples *s, const char *file) {
-    dl_tensor *found = NULL;
-    DLSH_EACH_HOLDER (h, &e->holders) {
-        dl_tensor *t = h->value.type == DLSH_TENSOR ? h->value.as.tensor : NULL;
-        if (!t || dl_ndim(t) != 1 || dl_shape(t)[0] != dl_shape(x)[0] || dl_dtype_of(t) != DL_I64) continue;
-        if (found) return NULL;
-        const dlsh_node *made = dlsh_definition_of(file, h->name, h->place, NULL);
-        found = t, s->target_file = file, s->target_line = made ? made->span.line : s->line;
-        snprintf(s->target, sizeof s->target, "%s", h->name);
-    }
-    return found;
-}
-
-/* Was what ran at a place given none of these rows as they are? 0 where not all rows are known. */
-static int is_elsewhere(const dlsh_samples *s, const dl_tensor *x, const dl_journal_row *r) {
-    DLSH_FREED unsigned long *h = dl_shape(x)[0] == s->n && r->nrows ? dlsh_sorted_rows(s) : NULL;
-    if (!h) return 0;
-    for (long i = 0; i < r->nrows; i++)
-        if (is_among(h, s->n, r->rows[i])) return 0;
-    return 1;
-}
-
-/* Samples that were kept apart in a variable, whose name batches are given in the loop before anything reads it. */
-static void find_overwritten(dlsh_examination *e, const dl_journal_row *back, const dl_journal_row *test,
-                             const dlsh_traced *x) {
-    const dlsh_node *root = dlsh_text_root(test->file);
-    int places[DLSH_LEVELS];
-    const int behind = root && !strcmp(test->file, back->file) && test->at >= back->till;
-    if (!behind || !dlsh_places_of(back->file, back->line, places)) return;
-    const dlsh_definition batch = dlsh_define(root, x->name, places[0]), d = dlsh_define(root, x->name, batch.at);
-    if (!batch.value || batch.param || !d.value || d.each || d.param || dlsh_mentions(batch.value, x->name)) return;
-    if (!d.value->nkids || dlsh_is_call_of(d.value, "zeros|ones|full|empty|tensor|zeros_like")) return; /* no samples */
-    const int line = batch.value->span.line, made = d.value->span.line;
-    if (dlsh_is_before_loop(back->file, line, back->line) || !dlsh_is_before_loop(back->file, made, back->line)) return;
-    if (dlsh_reads_behind(root, x->name, d.value->span.end) > dlsh_reads_behind(root, x->name, batch.at)) return;
-    dlsh_found(e, back->file, line, "another name for the batches of the loop",
-               "%s is overwritten by batches of the training: what is evaluated is the last one of these\n"
-               "line %d gives it other samples, which nothing reads; line %d evaluates what was trained on",
-               x->name, made, test->line);
-}
-
-/* Are most rows of a part in the table, as far as all rows of that are known? The name may stand for another one by
- * now, x, test = split(x). */
-static int is_part(const dlsh_samples *table, const dlsh_samples *part) {
-    DLSH_FREED unsigned long *h = dlsh_sorted_rows(table), *g = dlsh_sorted_rows(part);
-    long n = 0;
-    for (long i = 0; h && g && i < part->n; i++) n += is_among(h, table->n, g[i]);
-    return table->total > table->n || 2 * n >= part->n;
-}
-
-/* Had passes that trained the net of an evaluation many rows of the table, and none of those of a part? Or is the part
- * by now another one than what that evaluated, as in a loop over parts? */
-static int is_never_trained(const dlsh_examination *e, const dlsh_samples *table, const dlsh_samples *part,
-                            const dl_journal_row *r) {
-    long known;
-    DLSH_FREED unsigned long *h = part->elsewhere ? dlsh_sorted_rows(table) : NULL;
-    for (long k = 0; h && k < r->nrows; k++)
-        if (is_among(h, table->n, r->rows[k])) return 1;
-    return table->n && is_part(table, part) && !rows_passed(e, part, r->what, 1, &known) &&
-           rows_passed(e, table, r->what, 1, &known) * part->n > LEAST_KNOWN * table->n;
-}
-
-/* Has a part that a round of the loop takes to train on as many rows as a part that is evaluated, and none of it? */
-static int is_apart_from(const dlsh_traced *used, const dl_journal_row *back, const dlsh_samples *test) {
-    int apart = 0;
-    for (int i = 0; i < used->nway && !apart; i++) {
-        if (dlsh_is_before_loop(back->file, used->way_line[i], back->line)) continue;
-        DLSH_SCOPED(dlsh_samples_free) dlsh_samples s = {0};
-        if (!set_samples(&s, used->way[i], NULL) || s.width != test->width || s.n < test->n || s.n < s.total) continue;
-        DLSH_FREED unsigned long *h = dlsh_sorted_rows(&s), *g = dlsh_sorted_rows(test);
-        long k = 0;
-        while (h && g && k < test->n && !is_among(h, s.n, g[k])) k++;
-        apart = k == test->n;
-    }
-    return apart;
-}
-
-/* Was the net of a pass trained at other places than these, and not at one of them, as a copy for another task? */
-static int is_of_other_training(const dlsh_examination *e, const dl_journal_row *pass, const int *lines, int n) {
-    int elsewhere = 0;
-    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
-        int here = 0;
-        if (r->what != pass->what || !dlsh_is_training_pass(e, r)) continue;
-        for (int k = 0; k < n; k++) here |= lines[k] == r->line;
-        if (here) return 0;
-        elsewhere = 1;
-    }
-    return elsewhere;
-}
-
-/* What was run without a backward pass, compared with what was trained on. */
-static void compare_evaluations(dlsh_examination *e, const dl_journal_row *back, const int *lines, int nlines,
-                                const dlsh_samples *train, const dlsh_samples *own, const dlsh_traced *used,
-                                const dl_tensor *table) {
-    const dlsh_node *made = dlsh_statement_at(own->file, own->line);
-    const int assigned = made && made->kind == DLSH_N_ASSIGN;
-    const int slice = assigned && made->kids[made->nkids - 1]->kind == DLSH_N_INDEX; /* then training takes all of it */
-    DLSH_EACH_ROW (r, e, DL_DID_FORWARD) {
-        int trained = 0;
-        dlsh_traced some[DLSH_TRACED];
-        dlsh_samples test = {0};
-        for (int k = 0; k < nlines; k++) trained |= lines[k] == r->line;
-        const int other =
-            trained || dlsh_is_trained(e, r) || !dlsh_training_began(e, r) || is_of_other_training(e, r, lines, nlines);
-        int n = other ? 0 : dlsh_trace(e, r->file, r->line, some);
-        for (int k = 0; k < n; k++) {
-            dl_tensor *x = some[k].tensor;
-            if (some[k].role != DLSH_ROLE_INPUT || some[k].guessed || !x || dl_ndim(x) < 2) continue;
-            if (x == used->tensor) find_overwritten(e, back, r, &some[k]);
-            if (x == used->tensor) continue;
-            test.file = r->file, test.line = some[k].name_line ? some[k].name_line : r->line;
-            snprintf(test.name, sizeof test.name, "%s", some[k].name);
-            dl_tensor *y = train->y ? targets_beside(e, x, &test, r->file) : NULL;
-            if (set_samples(&test, x, y)) {
-                test.elsewhere = is_elsewhere(&test, x, r);
-                const int of_it = some[k].whole == table, may = of_it || !slice; /* be other rows of the table */
-                const int others = may && is_never_trained(e, own, &test, r);
-                if (!others && !(of_it && is_apart_from(used, back, &test))) dlsh_compare_splits(e, own, &test);
-                dlsh_compare_labels(e, train, &test);
-            }
-            dlsh_samples_free(&test);
-        }
-    }
-}
+enum { LINES = 24, ALL = 48 };
 
 static const dlsh_traced *first_input(const dlsh_traced *all, int n) {
     for (int i = 0; i < n; i++)
@@ -569,11 +440,14 @@ static void examine_loop(dlsh_examination *e, const dl_journal_row *r) {
     snprintf(near.name, sizeof near.name, "%s", part > 0 ? used->way_name[part] : s.name);
     dlsh_samples *with = s.y && s.width ? &s : &near; /* whose targets are known */
     dl_tensor *table = used ? part > 0 ? used->way[part] : used->tensor : NULL;
-    if (!table || !set_samples(&near, table, NULL)) return;
+    if (!table || !dlsh_samples_set(&near, table, NULL)) return;
     set_passed(e, &near);
     near.file = file, near.line = part > 0 ? used->way_line[part] : used->name_line;
-    const dlsh_samples *trained = part >= 0 ? &near : with;
-    if (!is_of_evaluation(e, trained)) compare_evaluations(e, r, lines, nlines, with, trained, used, table);
+    const dlsh_samples *own = part >= 0 ? &near : with;
+    const dlsh_node *made = dlsh_statement_at(own->file, own->line);
+    const int slice = made && made->kind == DLSH_N_ASSIGN && made->kids[made->nkids - 1]->kind == DLSH_N_INDEX;
+    const dlsh_training t = {r, with, own, used, table, slice};
+    if (!is_of_evaluation(e, own)) dlsh_compare_evaluations(e, &t, lines, nlines);
 }
 
 /* ---------------------------------------------------------------- a loop without backward passes */

@@ -18,6 +18,7 @@ typedef struct dlsh_samples {
     int made_line;                         /* of the data set */
     int prepared_line;                     /* of the table that the data set was given for them; 0: not known */
     int elsewhere;  /* what ran was given none of these rows as they are: they are prepared where they are used */
+    int left_out;   /* those of its rows that ran are known, and none of them was trained on */
     int apart;      /* the passes that trained nets had other rows */
     int dealt_line; /* they are a batch of a loader that takes samples in their order; 0: they are not */
 } dlsh_samples;
@@ -26,6 +27,13 @@ typedef struct dlsh_samples {
 enum { DLSH_COLUMNS = 48 };
 
 void dlsh_samples_free(dlsh_samples *s);
+/* x [n, ...], y [n] or [n, 1] (NULL: none). */
+int dlsh_samples_set(dlsh_samples *s, dl_tensor *x, dl_tensor *y);
+/* Is a hash among sorted ones? */
+int dlsh_is_among(const unsigned long *rows, long n, unsigned long hash);
+/* How many rows of the table passes had that trained nets, or that did not; 0 also where no rows are known. net: those
+ * of that one alone; NULL: of any. */
+long dlsh_rows_passed(const dlsh_examination *e, const dlsh_samples *s, const void *net, int trained, long *known);
 /* For qsort: doubles by rising size, or what begins with one. */
 int dlsh_by_size(const void *a, const void *b);
 /* Of the numbers of a column that are finite; none: NaN for the deviation. */
@@ -96,10 +104,22 @@ int dlsh_line_of_rows(const dlsh_examination *e, const char *file, const dlsh_no
 void dlsh_find_row_order(dlsh_examination *e, const dlsh_samples *s);
 /* ... inputs and labels of data sets that are each put in a random order of their own. */
 void dlsh_find_two_draws(dlsh_examination *e);
+/* Where rows of inputs and labels are taken in two random orders, the later place. */
+int dlsh_line_of_two_draws(const char *file, const dlsh_node *x, const dlsh_node *y, int otherwise);
 /* Do samples that are alike have labels that are alike, so that these belong to them? */
 int dlsh_labels_tell(const dl_tensor *x, const dl_tensor *y);
 /* Had the last passes that were looked at, as far as their rows are known, the labels of their inputs? */
 int dlsh_labels_belong(const dlsh_examination *e, dl_tensor *x, dl_tensor *y);
+/* What a training had, for evaluations to be compared with. */
+typedef struct dlsh_training {
+    const dl_journal_row *back;
+    const dlsh_samples *train, *own;
+    const dlsh_traced *used;
+    const dl_tensor *table;
+    int slice; /* it took some of the rows of its table: others may be evaluated */
+} dlsh_training;
+/* What was run without a backward pass, compared with it; lines: of its own passes (data/evaluated.c). */
+void dlsh_compare_evaluations(dlsh_examination *e, const dlsh_training *t, const int *lines, int nlines);
 void dlsh_compare_traced(dlsh_examination *e, const dlsh_traced *all, int n);
 /* Columns that are the target itself, and parts of a table that are made of it (leaked.c). */
 void dlsh_find_target_column(dlsh_examination *e, const dlsh_samples *s);

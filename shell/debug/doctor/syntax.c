@@ -103,6 +103,12 @@ static double number_of_name(const dlsh_examination *e, const char *file, const 
     return v && dlsh_is_number(*v) ? dlsh_number(*v) : NAN;
 }
 
+/* hp.lr, hp["lr"], rates[0]: as it is by now. */
+static double number_of_item(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const dlsh_value *v = dlsh_value_of(e, file, n);
+    return v && dlsh_is_number(*v) ? dlsh_number(*v) : NAN;
+}
+
 static double number(const dlsh_examination *e, const char *file, const dlsh_node *n, int depth) {
     if (!n || depth > STEPS) return NAN;
     switch (n->kind) {
@@ -112,6 +118,8 @@ static double number(const dlsh_examination *e, const char *file, const dlsh_nod
     case DLSH_N_KWARG: return number(e, file, n->kids[0], depth);
     case DLSH_N_BINARY: return number_of_binary(e, file, n, depth);
     case DLSH_N_NAME: return number_of_name(e, file, n, depth);
+    case DLSH_N_FIELD:
+    case DLSH_N_INDEX: return number_of_item(e, file, n);
     default: return NAN;
     }
 }

@@ -173,7 +173,7 @@ static int is_item(const tracer *t, const dlsh_node *n) {
     const dlsh_value *v = of ? dlsh_value_of(t->e, t->unit->name, of) : NULL;
     const dlsh_node *made = of && !v ? dlsh_made(t->unit->name, of) : NULL;
     if (v) return v->type == DLSH_LIST || v->type == DLSH_RECORD;
-    return made && (made->kind == DLSH_N_LIST || made->kind == DLSH_N_RECORD);
+    return made && (made->kind == DLSH_N_LIST || dlsh_is_record(made));
 }
 
 /* The parts of cat([x[p], more], 1), whose rows are those of the first one; NULL: it is none. */
@@ -356,7 +356,7 @@ static dlsh_property on_chain(void *ctx, const dlsh_step *at) {
         const dlsh_definition d = dlsh_define(c->t->unit->root, n->text, n->span.start);
         return d.each || (d.param && !at->call) ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
     }
-    if (n->kind == DLSH_N_TUPLE || n->kind == DLSH_N_RECORD || n->kind == DLSH_N_LIST) return DLSH_MAY_HAVE;
+    if (n->kind == DLSH_N_TUPLE || dlsh_is_record(n) || n->kind == DLSH_N_LIST) return DLSH_MAY_HAVE;
     if (dlsh_function_called(at->file, n)) return DLSH_MAY_HAVE;
     if (is_item(c->t, n)) return c->next = n->kids[0], DLSH_MAY_HAVE;
     if (c->beyond) c->next = rows_behind_number(c->t, n);

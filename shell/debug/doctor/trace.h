@@ -102,6 +102,9 @@ typedef dlsh_property dlsh_has_property(void *ctx, const dlsh_step *at);
 /* The earliest expression that has a property, back along the course of the values from an expression on, itself
  * included; NULL: none has. Slices, sizes and conditions are no values. */
 const dlsh_node *dlsh_origin(const char *file, const dlsh_node *n, dlsh_has_property *has, void *ctx);
+/* ... of one that stands in a function which that call runs; call NULL: the last one. */
+const dlsh_node *dlsh_origin_in(const char *file, const dlsh_node *n, const dlsh_node *call, dlsh_has_property *has,
+                                void *ctx);
 /* ... of an expression that stands where the walk is. */
 const dlsh_node *dlsh_origin_at(const dlsh_step *at, const dlsh_node *n, dlsh_has_property *has, void *ctx);
 /* The call of a method that puts an expression into what it is of, total.add_(v); NULL: there is none. */
@@ -129,7 +132,12 @@ typedef struct dlsh_course {
 /* Is a name that of the items of a loop, or of a comprehension? */
 int dlsh_is_item_of(const dlsh_node *loop, const char *name);
 void dlsh_course_of(const char *file, const dlsh_node *n, dlsh_course *out);
+void dlsh_course_in(const char *file, const dlsh_node *n, const dlsh_node *call, dlsh_course *out);
 int dlsh_is_on(const dlsh_course *c, const dlsh_step *at);
+
+/* A record that is written out, {lr: 0.1} or record(lr=0.1)? What it has for a key; NULL: nothing. */
+int dlsh_is_record(const dlsh_node *n);
+const dlsh_node *dlsh_value_of_key(const dlsh_node *record, const char *key);
 
 /* Is it a call of one of the functions or methods? */
 int dlsh_is_call_of(const dlsh_node *n, const char *names);
@@ -215,5 +223,5 @@ int dlsh_line_of_exchange(dlsh_examination *e, const char *file, const dlsh_node
 dl_source dlsh_optimizer_place(const dlsh_examination *e, const dl_optimizer *o);
 /* The list of nets or parameters that an optimizer is given by a name, [a, b], also within a call; the last of the
  * lists that choose its parameters by a condition, [p for n, p in named if test(n)]: that line; 0: there is none. */
-int dlsh_line_of_list(const dl_source *made);
+int dlsh_line_of_list(const dlsh_examination *e, const dl_source *made);
 int dlsh_line_of_choice(const dl_source *made);

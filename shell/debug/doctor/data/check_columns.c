@@ -24,6 +24,41 @@ static dlsh_property multiplies_by_deviation(DLSH_UNUSED void *ctx, const dlsh_s
     return DLSH_MAY_HAVE;
 }
 
+/* x.std(), mean(x), (x - x.min()) / x.max(): a figure of all numbers of a table of so many columns. */
+typedef struct figure {
+    const dlsh_examination *e;
+    long width;
+} figure;
+
+static dlsh_property is_of_whole_table(void *ctx, const dlsh_step *at) {
+    const figure *f = ctx;
+    const dlsh_node *n = at->n,
+                    *by = dlsh_is_call_of(n, "std|var|mean|max|min|amax|amin|norm|std_mean|median") ? n->kids[0] : NULL;
+    const int method = by && by->kind == DLSH_N_FIELD;
+    if (!by || n->nkids != (method ? 1 : 2) || n->kids[n->nkids - 1]->kind == DLSH_N_KWARG) return DLSH_MAY_HAVE;
+    const dlsh_node *of = method ? by->kids[0] : n->kids[1];
+    while (dlsh_is_call_of(of, "abs|float|double") && of->kids[0]->kind == DLSH_N_FIELD) of = of->kids[0]->kids[0];
+    while (of->kind == DLSH_N_INDEX && of->nkids == 2) of = of->kids[0]; /* some of the rows */
+    const dlsh_value *v = dlsh_value_of(f->e, at->file, of);
+    const int table =
+        v && v->type == DLSH_TENSOR && dl_ndim(v->as.tensor) == 2 && dl_shape(v->as.tensor)[1] == f->width;
+    return table ? DLSH_HAS_FIRST : DLSH_MAY_HAVE;
+}
+
+/* Were columns of unlike scale brought to size by one figure for all of them? Was it found? */
+static int find_one_figure(dlsh_examination *e, const dlsh_samples *s, long small, double least, long large,
+                           double most) {
+    figure f = {e, s->width};
+    const dlsh_node *x = dlsh_part_of_data(e, s, DLSH_ROLE_INPUT);
+    const dlsh_node *by = x ? dlsh_origin(s->file, x, is_of_whole_table, &f) : NULL;
+    if (!by || most > 30) return 0;
+    return dlsh_found(e, s->file, by->span.line, "a figure for each column: mean(x, dim=0), std(x, dim=0)",
+                      "the inputs are scaled by one figure of the whole table, not by one of each column: columns of "
+                      "small scale are almost constant\n"
+                      "in %s the deviation of column %ld is %.3g, that of column %ld %.3g",
+                      s->name, large, most, small, least) != NULL;
+}
+
 /* One of the columns that a call joins, stack([a, b], 1). */
 typedef struct column {
     long number, width;
@@ -169,8 +204,10 @@ static void find_columns(dlsh_examination *e, const dlsh_samples *s) {
                                : NULL;
     if (copies) dlsh_cause(copies, "all columns of %s are the same one", s->name);
     if (copies) dlsh_evidence(copies, "its %ld columns have equal values in all %ld samples", same, s->n);
-    if (small >= 0 && high.std > (high.std > 10 ? 300 : 1000) * low.std && !dlsh_normalised_first(e, "batch_norm"))
-        find_scales(e, s, small, low.std, large, high.std);
+    if (small < 0 || !(high.std > 100 * low.std) || dlsh_normalised_first(e, "batch_norm")) return;
+    const int far = high.std > (high.std > 10 ? 300 : 1000) * low.std;
+    if ((far || !dlsh_learns_well(e, 0.5)) && find_one_figure(e, s, small, low.std, large, high.std)) return;
+    if (far) find_scales(e, s, small, low.std, large, high.std);
 }
 
 /* Samples that are all about the same, as rows that were each scaled by their own figures. */

@@ -46,6 +46,9 @@ static int has_rows_again(const char *file, const dlsh_node *list) {
     if (back && back->nkids) return dlsh_origin(file, back->kids[0], makes_rows, (void *)list) != NULL;
     if (list->kind == DLSH_N_BINARY && list->op == DLSH_OP_ADD) /* [x] + [x + noise for k in range(5)] */
         return has_rows_again(file, list->kids[0]) || has_rows_again(file, list->kids[1]);
+    for (int k = 0; list->kind == DLSH_N_BINARY && list->op == DLSH_OP_MUL && k < 2; k++) /* [rare] * 5 */
+        if (list->kids[k]->kind == DLSH_N_LIST && list->kids[k]->nkids)
+            return dlsh_origin(file, list->kids[k]->kids[0], makes_rows, NULL) != NULL;
     if (list->kind == DLSH_N_NAME) return adds_again(file, dlsh_text_root(file), list->text, NULL);
     for (int i = 0; list->kind == DLSH_N_LIST && i < list->nkids && i < ITEMS; i++) {
         const dlsh_node *spread = list->kids[i]->kind == DLSH_N_SPREAD ? list->kids[i]->kids[0] : NULL;
@@ -106,9 +109,7 @@ static dlsh_property makes_set(DLSH_UNUSED void *ctx, const dlsh_step *at) {
 static const dlsh_node *part_of_record(const char *file, const dlsh_node *data, dlsh_role role) {
     const char *key = role == DLSH_ROLE_TARGET ? "y" : role == DLSH_ROLE_INPUT ? "x" : "test_x";
     const dlsh_node *all = data->nkids == 2 ? dlsh_made(file, data->kids[1]) : NULL;
-    for (int i = 0; all && all->kind == DLSH_N_RECORD && i < all->nkids; i++)
-        if (all->kids[i]->kind == DLSH_N_KWARG && !strcmp(all->kids[i]->text, key)) return all->kids[i]->kids[0];
-    return NULL;
+    return dlsh_value_of_key(all, key);
 }
 
 const dlsh_node *dlsh_part_of_data(const dlsh_examination *e, const dlsh_samples *s, dlsh_role role) {

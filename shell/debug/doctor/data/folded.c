@@ -23,7 +23,7 @@ static void add(const dlsh_node **list, int *n, const dlsh_node *what) {
 
 static void add_data_set(given *g, const dlsh_node *call) {
     const dlsh_node *first = dlsh_argument_of(call, 0, "x");
-    if (first && first->kind != DLSH_N_RECORD) {
+    if (first && !dlsh_is_record(first)) {
         add(g->input, &g->inputs, first), add(g->target, &g->targets, dlsh_argument_of(call, 1, "y"));
         return;
     }
@@ -107,9 +107,8 @@ static const dlsh_node *given_to_net(const char *file, const dlsh_node *net, con
         if (t.n->kind == DLSH_N_CALL && net->text && dlsh_names(t.n->kids[0], net->text))
             return dlsh_argument_of(t.n, place, name->text);
         const dlsh_node *all = dlsh_is_call_of(t.n, "dataset") ? dlsh_argument_of(t.n, 0, "x") : NULL;
-        for (int i = 0; all && all->kind == DLSH_N_RECORD && i < all->nkids; i++)
-            if (all->kids[i]->kind == DLSH_N_KWARG && dlsh_names(name, all->kids[i]->text))
-                return all->kids[i]->kids[0];
+        const dlsh_node *value = name->kind == DLSH_N_NAME ? dlsh_value_of_key(all, name->text) : NULL;
+        if (value) return value;
     }
     return NULL;
 }

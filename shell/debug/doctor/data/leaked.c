@@ -196,7 +196,7 @@ static dlsh_property is_listed(void *ctx, const dlsh_step *at) {
     const int holds = v && v->type != DLSH_TENSOR;
     if (holds || dlsh_is_word("values|items|list", n->kind == DLSH_N_CALL ? n->kids[0]->text : NULL))
         return DLSH_MAY_HAVE;
-    if (n->kind == DLSH_N_LIST || n->kind == DLSH_N_RECORD || n->kind == DLSH_N_KWARG || n->kind == DLSH_N_TUPLE ||
+    if (n->kind == DLSH_N_LIST || dlsh_is_record(n) || n->kind == DLSH_N_KWARG || n->kind == DLSH_N_TUPLE ||
         n->kind == DLSH_N_COMPREHENSION || n->kind == DLSH_N_STR)
         return DLSH_MAY_HAVE;
     if (n->kind == DLSH_N_NAME && !v) return DLSH_MAY_HAVE; /* of a comprehension, or a parameter */

@@ -136,16 +136,35 @@ static int tell(const dlsh_examination *e, const char *file, const dlsh_node *x,
            dlsh_labels_tell(v->as.tensor, w->as.tensor);
 }
 
+/* Where rows of both are taken, each in an order that is drawn for it alone. */
+static int are_drawn_apart(const char *file, const dlsh_node *in, const dlsh_node *x, const dlsh_node *y, int *a,
+                           int *b) {
+    static dlsh_course way[2];
+    dlsh_course_in(file, x, in, &way[0]), dlsh_course_in(file, y, in, &way[1]);
+    drawn of_x = {.other = &way[1]}, of_y = {.other = &way[0]};
+    if (!dlsh_origin_in(file, x, in, takes_alone, &of_x) || !dlsh_origin_in(file, y, in, takes_alone, &of_y)) return 0;
+    const int helper = of_x.taken == of_y.taken && of_x.call && of_y.call; /* that runs for each */
+    *a = helper ? of_x.call->span.line : of_x.taken->span.line;
+    *b = helper ? of_y.call->span.line : of_y.taken->span.line;
+    return 1;
+}
+
+int dlsh_line_of_two_draws(const char *file, const dlsh_node *x, const dlsh_node *y, int otherwise) {
+    const dlsh_node *around[DLSH_AROUND], *root = dlsh_text_root(file);
+    int a, b, depth = x && y ? dlsh_functions_around(root, x->span.start, around) : 0;
+    if (!x || !y) return otherwise;
+    while (depth && !around[depth - 1]->text) depth--; /* of a comprehension */
+    DLSH_EACH_BELOW (t, depth ? root : NULL)
+        if (t.n->kind == DLSH_N_CALL && dlsh_names(t.n->kids[0], around[depth - 1]->text) &&
+            are_drawn_apart(file, t.n, x, y, &a, &b))
+            return a > b ? a : b;
+    return are_drawn_apart(file, NULL, x, y, &a, &b) ? (a > b ? a : b) : otherwise;
+}
+
 /* x[randperm(n)] beside y[randperm(n)]: each has an order of its own. */
 static void look_at_draws(dlsh_examination *e, const char *file, const dlsh_node *x, const dlsh_node *y) {
-    static dlsh_course way[2];
-    dlsh_course_of(file, x, &way[0]), dlsh_course_of(file, y, &way[1]);
-    drawn of_x = {.other = &way[1]}, of_y = {.other = &way[0]};
-    if (!dlsh_origin(file, x, takes_alone, &of_x) || !dlsh_origin(file, y, takes_alone, &of_y)) return;
-    if (sets_seed(file) || tell(e, file, x, y)) return;
-    const int helper = of_x.taken == of_y.taken && of_x.call && of_y.call; /* that runs for each */
-    const int a = helper ? of_x.call->span.line : of_x.taken->span.line;
-    const int b = helper ? of_y.call->span.line : of_y.taken->span.line;
+    int a, b;
+    if (!are_drawn_apart(file, NULL, x, y, &a, &b) || sets_seed(file) || tell(e, file, x, y)) return;
     dlsh_found(e, file, a > b ? a : b, "one order for both: p = randperm(n); x = x[p]; y = y[p]",
                "labels do not belong to their inputs: both are put in a random order of their own\n"
                "line %d draws the order of inputs, line %d another one for labels",

@@ -287,7 +287,7 @@ static void find_trained_target(dlsh_examination *e, const dl_journal_row *r, dl
                 o = at;
         dlsh_live_leaf(e, t->leaf[0], name, sizeof name);
         const dl_source made = o ? dlsh_optimizer_place(e, o) : (dl_source){n->file, n->line};
-        const int list = o ? dlsh_line_of_list(&made) : 0;
+        const int list = o ? dlsh_line_of_list(e, &made) : 0;
         dlsh_found(e, made.file, list ? list : made.line,
                    "leave the net that gives the target out of the optimizer: keep it as it is, or as an average of "
                    "the other one; detach() the target",

@@ -48,6 +48,21 @@ static chosen chosen_alone(const dlsh_examination *e, dlsh_pass p, const char *m
     return c;
 }
 
+/* codes.detach(), which goes on in place of the codes. */
+static dlsh_property is_cut(void *ctx, const dlsh_step *at) {
+    if (dlsh_is_call_of(at->n, "argmin|argmax|topk|bucketize|searchsorted")) return DLSH_HAS_NOT;
+    if (at->n != ctx && (dlsh_is_method(at->n, "detach") || dlsh_is_call_of(at->n, "stop_gradient")))
+        return DLSH_HAS_FIRST;
+    return DLSH_MAY_HAVE;
+}
+
+static int line_of_codes(const dl_journal_node *layer) {
+    const dlsh_node *s = dlsh_statement_at(layer->file, layer->line),
+                    *value = s && s->nkids ? s->kids[s->nkids - 1] : s;
+    const dlsh_node *cut = value ? dlsh_origin(layer->file, value, is_cut, NULL) : NULL;
+    return cut ? cut->span.line : layer->line;
+}
+
 void dlsh_find_codes_cut_off(dlsh_examination *e, dlsh_pass p) {
     static const char pairs[] = "sub|square_difference|huber_difference|cross_entropy|logit_loss|probability_loss";
     DLSH_EACH_OP (n, p) {
@@ -57,7 +72,8 @@ void dlsh_find_codes_cut_off(dlsh_examination *e, dlsh_pass p) {
         DLSH_FREED char *met = from ? dlsh_sources_of(p, from, NULL) : NULL;
         const chosen c = met ? chosen_alone(e, p, met) : (chosen){NULL, NULL};
         if (!c.layer) continue;
-        dlsh_found(e, c.layer->file, c.layer->line, "straight through: z + (q - z).detach() goes on in place of q",
+        dlsh_found(e, c.layer->file, line_of_codes(c.layer),
+                   "straight through: z + (q - z).detach() goes on in place of q",
                    "codes that were chosen go on without a way back for the gradient: what is made of them does not "
                    "train what chose them\n"
                    "%s at line %d lets no gradient through, and all that is compared at line %d depends on the input "

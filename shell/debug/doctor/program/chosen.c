@@ -32,15 +32,36 @@ static int has_condition(const dlsh_node *n) {
     return 0;
 }
 
-int dlsh_line_of_list(const dl_source *made) {
-    const dlsh_node *s = dlsh_statement_at(made->file, made->line),
-                    *call = s && s->nkids ? s->kids[s->nkids - 1] : NULL;
-    const dlsh_node *name = call && call->kind == DLSH_N_CALL && call->nkids > 1 ? call->kids[1] : NULL;
-    const dlsh_node *list = name && name->kind == DLSH_N_NAME
-                                ? dlsh_define(dlsh_text_root(made->file), name->text, name->span.start).value
-                                : NULL;
-    if (list && list->kind == DLSH_N_CALL && list->nkids > 1) list = list->kids[1];
-    return list && list->kind == DLSH_N_LIST && list->nkids ? list->span.line : 0;
+/* [trunk, head], ["trunk", "head"]: what is chosen of, not beyond nets. */
+static dlsh_property is_list_of_parts(void *ctx, const dlsh_step *at) {
+    static const int items[] = {DLSH_N_NAME,   DLSH_N_FIELD, DLSH_N_INDEX, DLSH_N_STR,
+                                DLSH_N_RECORD, DLSH_N_CALL,  DLSH_N_SPREAD};
+    const dlsh_node *n = at->n;
+    for (size_t i = 0; n->kind == DLSH_N_LIST && n->nkids && i < DLSH_COUNT(items); i++)
+        if ((int)n->kids[0]->kind == items[i]) return DLSH_HAS_FIRST;
+    const dlsh_definition d =
+        n->kind == DLSH_N_NAME ? dlsh_define(dlsh_text_root(at->file), n->text, n->span.start) : (dlsh_definition){0};
+    if (d.each || d.param) return DLSH_MAY_HAVE; /* one of several nets */
+    const int net =
+        n->kind == DLSH_N_NET || n->kind == DLSH_N_LIST ||
+        (n->kind == DLSH_N_CALL && n->kids[0]->kind == DLSH_N_NAME && dlsh_net_of(at->file, n->kids[0]->text));
+    return net || dlsh_object_of(ctx, at->file, n, &dlsh_net_class) ? DLSH_HAS_NOT : DLSH_MAY_HAVE;
+}
+
+/* The outermost statement that gives a value and begins on a line: comprehensions have some within. */
+static const dlsh_node *giving_at(const char *file, int line) {
+    DLSH_EACH_BELOW (t, dlsh_text_root(file))
+        if (t.n->span.line == line && (t.n->kind == DLSH_N_ASSIGN || t.n->kind == DLSH_N_RETURN)) return t.n;
+    return NULL;
+}
+
+int dlsh_line_of_list(const dlsh_examination *e, const dl_source *made) {
+    const dlsh_node *s = giving_at(made->file, made->line), *call = s && s->nkids ? s->kids[s->nkids - 1] : NULL;
+    const dlsh_node *given = call && call->kind == DLSH_N_CALL && call->nkids > 1 ? call->kids[1] : NULL;
+    const dlsh_node *list = given ? dlsh_origin(made->file, given, is_list_of_parts, (void *)e) : NULL;
+    const dlsh_node *of = !list ? dlsh_defined(made->file, given) : NULL;
+    const int joined = of && (of->kind == DLSH_N_COMPREHENSION || (of->kind == DLSH_N_BINARY && of->op == DLSH_OP_ADD));
+    return list ? list->span.line : joined ? of->span.line : 0;
 }
 
 /* [p for n, p in named if test(n)] */

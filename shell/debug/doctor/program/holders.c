@@ -134,6 +134,7 @@ const dlsh_value *dlsh_value_of(const dlsh_examination *e, const char *file, con
     if (!of) return NULL;
     if (n->kind == DLSH_N_FIELD) return of->type == DLSH_RECORD ? dlsh_record_get(of->as.record, n->text) : NULL;
     const dlsh_node *at = n->kids[1];
+    if (of->type == DLSH_RECORD && at->kind == DLSH_N_STR) return dlsh_record_get(of->as.record, at->text);
     return of->type == DLSH_LIST && at->kind == DLSH_N_INT && at->num.i >= 0 && at->num.i < of->as.list->n
                ? &of->as.list->items[at->num.i]
                : NULL;

@@ -69,13 +69,16 @@ int dlsh_is_item_of(const dlsh_node *loop, const char *name) {
     return 0;
 }
 
-/* The comprehension around a place whose items have the name; NULL: none. */
-static const dlsh_node *comprehension_of(const walk *w, const dlsh_node *n, int *item) {
+/* The comprehension around a place, or else on the way there in the same call, whose items have the name; NULL: none.
+ * The value of one with several loops stands before it. */
+static const dlsh_node *comprehension_of(const walk *w, const dlsh_node *n, const frame *in, int *item) {
     const dlsh_node *around[NODES];
     for (int i = dlsh_nodes_around(w->root, n->span.start, around, NODES) - 1; i > 0; i--)
         if (around[i - 1]->kind == DLSH_N_COMPREHENSION && around[i]->kind == DLSH_N_FN &&
             (*item = item_named(around[i], n->text)) > -2)
             return around[i - 1];
+    for (const dlsh_step *s = w->now; s && s->call == (in ? in->call : NULL); s = s->from)
+        if (s->n->kind == DLSH_N_COMPREHENSION && (*item = item_named(s->n->kids[0], n->text)) > -2) return s->n;
     return NULL;
 }
 
@@ -103,7 +106,9 @@ static const dlsh_node *visit_added(walk *w, const dlsh_node *n, const dlsh_node
                                  "index_add_|scatter_add_";
     const dlsh_node *found = NULL, *by = n->kind == DLSH_N_CALL ? n->kids[0] : NULL;
     if (n->span.end <= from || n->span.start >= till) return NULL;
-    if (by && by->kind == DLSH_N_FIELD && dlsh_is_word(adding, by->text) && dlsh_names(holder_of(by), name->text))
+    const dlsh_node *of = by && by->kind == DLSH_N_FIELD && dlsh_is_word(adding, by->text) ? holder_of(by) : NULL;
+    const int part_of = of && of->kind == DLSH_N_FIELD && (!p.field || !strcmp(p.field, of->text)); /* name.f.add_(v) */
+    if (of && (dlsh_names(of, name->text) || (part_of && dlsh_names(of->kids[0], name->text))))
         for (int i = 1; i < n->nkids && !found; i++) w->added = 1, found = visit(w, n->kids[i], in, p, depth);
     const dlsh_node *to = n->kind == DLSH_N_ASSIGN && n->nkids == 2 ? n->kids[0] : NULL;
     const int field = to && to->kind == DLSH_N_FIELD && (!p.field || !strcmp(p.field, to->text));
@@ -146,7 +151,7 @@ static const dlsh_node *given_by_trainer(const walk *w, const dlsh_node *n) {
 
 static const dlsh_node *visit_name(walk *w, const dlsh_node *n, const frame *in, part p, int depth) {
     int item;
-    const dlsh_node *over = comprehension_of(w, n, &item);
+    const dlsh_node *over = comprehension_of(w, n, in, &item);
     if (over) return visit(w, over->kids[1], in, (part){item >= 0 ? item : p.item, 1, p.field}, depth);
     const int place = place_of_name(w, n);
     const dlsh_definition d = dlsh_define(w->root, n->text, place);
@@ -199,6 +204,22 @@ static const dlsh_node *called(const char *file, const dlsh_node *n, int depth) 
 
 const dlsh_node *dlsh_function_called(const char *file, const dlsh_node *n) { return called(file, n, 0); }
 
+int dlsh_is_record(const dlsh_node *n) {
+    return n && (n->kind == DLSH_N_RECORD || (n->kind == DLSH_N_CALL && dlsh_names(n->kids[0], "record")));
+}
+
+const dlsh_node *dlsh_value_of_key(const dlsh_node *record, const char *key) {
+    for (int i = 0; dlsh_is_record(record) && i < record->nkids; i++)
+        if (record->kids[i]->kind == DLSH_N_KWARG && !strcmp(record->kids[i]->text, key))
+            return record->kids[i]->kids[0];
+    return NULL;
+}
+
+static const dlsh_node *visit_record(walk *w, const dlsh_node *n, const frame *in, part p, int depth) {
+    const dlsh_node *value = p.field ? dlsh_value_of_key(n, p.field) : NULL;
+    return value ? visit(w, value, in, whole, depth) : visit_kids(w, n, n->kind == DLSH_N_CALL, in, depth);
+}
+
 /* What a function returns, the last first. */
 static const dlsh_node *visit_returns(walk *w, const dlsh_node *n, const frame *in, part p, int depth) {
     const dlsh_node *found = NULL;
@@ -215,6 +236,7 @@ static const dlsh_node *visit_call(walk *w, const dlsh_node *n, const frame *in,
     const char *name = by->text ? by->text : "";
     const dlsh_node *back = fn ? dlsh_last_return(fn) : NULL;
     const frame within = {n, fn, in};
+    if (dlsh_is_record(n)) return visit_record(w, n, in, p, depth);
     if (back && back->nkids) found = visit_returns(w, fn->kids[fn->nkids - 1], &within, p, depth);
     if (found || (back && back->nkids && fn->text)) return found;
     if (dlsh_is_word(forms, name) && !dlsh_is_part_of_net(w->root, by)) return NULL; /* no numbers */
@@ -257,11 +279,7 @@ static const dlsh_node *sources(walk *w, const dlsh_node *n, const frame *in, pa
         return visit(w, n->kids[0], in, (part){-1, 0, n->text}, depth);
     case DLSH_N_LIST:
     case DLSH_N_TUPLE: return visit_items(w, n, in, p, depth);
-    case DLSH_N_RECORD:
-        for (int i = 0; p.field && i < n->nkids; i++)
-            if (n->kids[i]->kind == DLSH_N_KWARG && !strcmp(n->kids[i]->text, p.field))
-                return visit(w, n->kids[i]->kids[0], in, whole, depth);
-        return visit_kids(w, n, 0, in, depth);
+    case DLSH_N_RECORD: return visit_record(w, n, in, p, depth);
     case DLSH_N_COMPREHENSION: {
         const dlsh_node *back = dlsh_last_return(n->kids[0]);
         if (!p.each) p.item = -1;
@@ -303,9 +321,15 @@ const dlsh_node *dlsh_origin_at(const dlsh_step *at, const dlsh_node *n, dlsh_ha
     return w.root ? visit(&w, n, at->in, whole, 0) : NULL;
 }
 
-const dlsh_node *dlsh_origin(const char *file, const dlsh_node *n, dlsh_has_property *has, void *ctx) {
-    const dlsh_step start = {.file = file};
+const dlsh_node *dlsh_origin_in(const char *file, const dlsh_node *n, const dlsh_node *call, dlsh_has_property *has,
+                                void *ctx) {
+    const frame in = {call, dlsh_function_called(file, call), NULL};
+    const dlsh_step start = {.file = file, .in = in.fn ? &in : NULL};
     return dlsh_origin_at(&start, n, has, ctx);
+}
+
+const dlsh_node *dlsh_origin(const char *file, const dlsh_node *n, dlsh_has_property *has, void *ctx) {
+    return dlsh_origin_in(file, n, NULL, has, ctx);
 }
 
 const dlsh_node *dlsh_outer_call(const dlsh_step *at) {
@@ -319,8 +343,8 @@ static dlsh_property is_made(void *ctx, const dlsh_step *at) {
     const dlsh_node *n = at->n, *of = n->kind == DLSH_N_FIELD || n->kind == DLSH_N_INDEX ? n->kids[0] : NULL;
     const dlsh_node *whole_of = of ? dlsh_origin_at(at, of, is_made, ctx) : NULL;
     if (n->kind == DLSH_N_NAME || (n->kind == DLSH_N_TUPLE && at->item >= 0)) return DLSH_MAY_HAVE;
-    if (n->kind == DLSH_N_RECORD && at->field) return DLSH_MAY_HAVE;
-    if (whole_of && (whole_of->kind == DLSH_N_RECORD || whole_of->kind == DLSH_N_LIST)) return DLSH_MAY_HAVE;
+    if (dlsh_is_record(n) && at->field) return DLSH_MAY_HAVE;
+    if (whole_of && (dlsh_is_record(whole_of) || whole_of->kind == DLSH_N_LIST)) return DLSH_MAY_HAVE;
     return dlsh_function_called(at->file, n) ? DLSH_HAS : DLSH_HAS_FIRST;
 }
 
@@ -402,8 +426,11 @@ const dlsh_node *dlsh_apart(const char *file, const dlsh_node *n, const dlsh_nod
     return found ? found : dlsh_origin(file, n, is_apart, &d);
 }
 
-void dlsh_course_of(const char *file, const dlsh_node *n, dlsh_course *out) {
+void dlsh_course_in(const char *file, const dlsh_node *n, const dlsh_node *call, dlsh_course *out) {
+    const frame in = {call, dlsh_function_called(file, call), NULL};
     out->n = 0;
     walk w = {file, dlsh_text_root(file), NULL, NULL, out, NULL, 0};
-    if (w.root) visit(&w, n, NULL, whole, 0);
+    if (w.root) visit(&w, n, in.fn ? &in : NULL, whole, 0);
 }
+
+void dlsh_course_of(const char *file, const dlsh_node *n, dlsh_course *out) { dlsh_course_in(file, n, NULL, out); }

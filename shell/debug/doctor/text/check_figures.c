@@ -233,11 +233,12 @@ static int loops_around(const char *file, int place, int *outer) {
 static void look_at_counter(dlsh_examination *e, const char *file, const dlsh_node *n) {
     const dlsh_node *part = n->op == DLSH_OP_ADD ? part_of_holder(n->kids[0]) : NULL, *root = dlsh_text_root(file);
     const dlsh_definition d = part ? dlsh_define(root, part->kids[0]->text, INT_MAX) : (dlsh_definition){0};
-    int outer = -1, same = -1;
+    int outer = -1, same = -1, own;
     if (!d.value || d.param || d.each || is_set_back(file, root, part, d.value)) return;
     const dlsh_node *use = division_of_part(file, root, part);
     const int within = use ? loops_around(file, use->span.start, &outer) : 0;
     if (!within || loops_around(file, n->span.start, &same) <= within || same != outer || d.at >= outer) return;
+    if (loops_around(file, d.at, &own)) return; /* in a function that a loop calls: made anew each time */
     dlsh_found(e, file, d.value->span.line, "set it to 0 at the start of each round",
                "%s goes on over all epochs: it is never set back to 0, and each figure has those before in it\n"
                "this line alone makes it, before all loops; line %d adds to it in a loop, and line %d divides it in "

@@ -270,6 +270,26 @@ static power of_update(reader *r, const char *file, const dlsh_node *n, int of_g
                         : multiplied(first, raised(power_of(r, &start, n->kids[2]), sign, n), n);
 }
 
+/* Has one of the factors the gradient, with power 0? */
+static int has_factor_of_one_size(const dlsh_examination *e, const char *file, const dlsh_node *n) {
+    const int product = n->kind == DLSH_N_BINARY && (n->op == DLSH_OP_MUL || n->op == DLSH_OP_DIV);
+    const dlsh_step start = {.file = file};
+    reader r = {.e = e, .left = LONGEST};
+    const power p = power_of(&r, &start, n);
+    if (p.known == KNOWN) return p.of > -0.1 && p.of < 0.1;
+    return product && (has_factor_of_one_size(e, file, n->kids[0]) ||
+                       (n->op == DLSH_OP_MUL && has_factor_of_one_size(e, file, n->kids[1])));
+}
+
+int dlsh_is_scale_free(const dlsh_examination *e, const char *file, int line) {
+    DLSH_EACH_BELOW (t, dlsh_text_root(file)) {
+        const int writes = t.n->kind == DLSH_N_ASSIGN || changed_by(t.n);
+        if (writes && t.n->span.line == line && t.n->nkids > 1)
+            return has_factor_of_one_size(e, file, t.n->kids[t.n->kind == DLSH_N_CALL ? 1 : t.n->nkids - 1]);
+    }
+    return 0;
+}
+
 int dlsh_find_wrong_power(dlsh_examination *e, const char *file, const dlsh_node *n, int of_gradient) {
     power p = {.known = NUMBER};
     for (int lowest = 0; lowest < 2 && (p.known != KNOWN || (p.of > -0.4 && p.of < 1.9)); lowest++) {

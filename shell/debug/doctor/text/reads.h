@@ -33,6 +33,8 @@ int dlsh_line_of_blocks(const char *file, int line, int *own);
 /* grad(loss, w), or grad(f)(w). */
 int dlsh_gives_gradients(const dlsh_node *n);
 /* An update of a weight, or of a gradient, that goes with a wrong power of the gradient (powers.c). Was it found? */
+/* Are the steps of an update by hand of one size, however large gradients are, as by their signs? */
+int dlsh_is_scale_free(const dlsh_examination *e, const char *file, int line);
 int dlsh_find_wrong_power(dlsh_examination *e, const char *file, const dlsh_node *update, int of_gradient);
 /* Figures that mix a variable with what was made of it by scaling: 1 - error(p, scaled) / raw.var(), p - raw. */
 void dlsh_find_mixed_scales(dlsh_examination *e);
