@@ -513,10 +513,12 @@ static int too_large(dlsh_examination *e, const steps *s) {
         return 0; /* before any step */
     int grows =
         s->pass && s->pass->count > 4 && !dlsh_has_rivals(e) && !dlsh_targets_move(e, s->pass) && has_grown(s->pass);
+    /* the first update of weights that begin near 0 is large beside them */
+    const int leaps = ratio > 3 && !(s->row->ratio[1] <= 0.05 && dlsh_settled_lower(s->pass, 0.3));
     int restless = ratio > 0.5 && s->row->ratio[1] > 0.05 && !dlsh_settled_lower(s->pass, 0.3);
     if (!grows && dlsh_was_found(e, "parameters and optimizers", "")) return 0;
     const int killed = ratio > 0.1 && s->row->ratio[0] > 0.03 && !dlsh_settled_lower(s->pass, 0.3) && units_died(e);
-    if (!(ratio > 3) && !restless && !(grows && ratio > 0.02) && !killed && !overruns_start(s)) return 0;
+    if (!leaps && !restless && !(grows && ratio > 0.02) && !killed && !overruns_start(s)) return 0;
     if (leaves_domain(s) || dlsh_was_found(e, "the data", "not finite") ||
         dlsh_was_found(e, "gradients of own functions", ""))
         return 0;
