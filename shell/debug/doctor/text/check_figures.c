@@ -385,6 +385,13 @@ static int takes_scores(const dlsh_examination *e) {
     return n && (n->in[0].low < 0 || n->in[0].high > 1);
 }
 
+/* Does the loss take what a net gives as probabilities? */
+static int takes_probabilities(const dlsh_examination *e) {
+    dlsh_node_walk w = {0};
+    const dl_journal_node *n = dlsh_node_next(e, "probability_loss", &w);
+    return n && n->in[0].low >= 0 && n->in[0].high <= 1;
+}
+
 static const char keeping[] = "squeeze|flatten|reshape|view|detach|item|float|unsqueeze|cpu|numpy";
 
 /* 1: the scores of a net as they are, 2: given to a sigmoid; 0: not known. */
@@ -406,16 +413,20 @@ static int kind_of_scores(const dlsh_examination *e, const char *file, const dls
 static void look_at_threshold(dlsh_examination *e, const char *file, const dlsh_node *n) {
     if (n->op != DLSH_OP_GT && n->op != DLSH_OP_GE) return;
     const int half = n->kids[1]->kind == DLSH_N_FLOAT && n->kids[1]->num.f == 0.5, none = is_zero(n->kids[1]);
-    if ((!half && !none) || !takes_scores(e)) return;
+    const int scores = (half || none) && takes_scores(e), shares = none && !scores && takes_probabilities(e);
+    if (!scores && !shares) return;
     const int kind = kind_of_scores(e, file, n->kids[0], 0);
-    if (kind != (half ? 1 : 2)) return;
+    if (kind != (half || shares ? 1 : 2)) return;
     dlsh_finding *f = dlsh_find_at(e, file, n->span.line, half ? "> 0, or sigmoid(...) > 0.5" : "> 0.5");
     if (half)
         dlsh_cause(f, "scores are compared with 0.5 as if they were probabilities: at a score of 0 both are as likely");
     else
         dlsh_cause(f, "probabilities are compared with 0: they are all above it, whatever the net says");
-    dlsh_evidence(f, "the loss takes scores of any size, binary_cross_entropy_with_logits; here stands %s",
-                  half ? "no sigmoid" : "a sigmoid");
+    if (shares)
+        dlsh_evidence(f, "the loss takes what the net gives as probabilities, binary_cross_entropy");
+    else
+        dlsh_evidence(f, "the loss takes scores of any size, binary_cross_entropy_with_logits; here stands %s",
+                      half ? "no sigmoid" : "a sigmoid");
 }
 
 /* ---------------------------------------------------------------- the check */
