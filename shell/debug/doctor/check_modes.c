@@ -104,15 +104,23 @@ static int are_of_one_function(const dl_journal_row *a, const dl_journal_row *b)
     return n && k && of_a[n - 1] == of_b[k - 1];
 }
 
-/* The switch to training mode that a function makes for the passes that it runs: the last one before the last of them,
- * without a backward pass between both; NULL: there is none. */
+/* Was anything trained before? */
+static int comes_after_training(const dlsh_examination *e, const dl_journal_row *row) {
+    DLSH_EACH_ROW (r, e, DL_DID_BACKWARD)
+        if (r->at < row->at) return 1;
+    return 0;
+}
+
+/* The switch to training mode that is made for passes, by the function that runs them or behind the training: the last
+ * one before the last of them, without a backward pass between both; NULL: there is none. */
 static const dl_journal_row *switched_for(const dlsh_examination *e, const dl_journal_row *pass) {
     const dl_journal_row *found = NULL;
     DLSH_EACH_ROW (r, e, DL_DID_MODE)
         if (r->what == pass->what && r->till < pass->till && (!found || r->till > found->till)) found = r;
     DLSH_EACH_ROW_WHILE (found, r, e, DL_DID_BACKWARD)
         if (r->till > found->till && r->till < pass->till) return NULL;
-    return found && found->training && are_of_one_function(found, pass) ? found : NULL;
+    return found && found->training && (are_of_one_function(found, pass) || comes_after_training(e, found)) ? found
+                                                                                                            : NULL;
 }
 
 /* Was the net trained in training mode before, elsewhere? Then what batch norms have learned may be kept on purpose. */
