@@ -10,6 +10,8 @@
 
 enum { MOST_DIMS = 8 };
 
+#define ROUNDING 1e-6 /* f32 has no exact zero after a sum */
+
 void dlsh_guess_put_shape(dlsh_buf *b, const dl_tensor *t) {
     for (int i = 0; i < dl_ndim(t); i++) dlsh_buf_printf(b, "%s%ld", i ? ", " : "[", dl_shape(t)[i]);
     dlsh_buf_puts(b, dl_ndim(t) ? "]" : "[]");
@@ -23,7 +25,7 @@ static int same_shape(const long *a, int na, const long *b, int nb) {
 
 static int close_to(double a, double t, double slack) {
     if (isnan(t) || isinf(t)) return isnan(t) ? isnan(a) : a == t;
-    return fabs(a - t) <= 0.01 * fabs(t) + slack + 1e-6; /* f32 has no exact zero after a sum */
+    return fabs(a - t) <= 0.01 * fabs(t) + slack + ROUNDING;
 }
 
 int dlsh_guess_equal(const dl_tensor *truth, const dl_tensor *answer, double factor) {
@@ -43,6 +45,18 @@ static long whole_of(double factor) {
     return fabs(by - round(by)) <= 0.005 * by && by < 1e9 ? lround(by) : 0;
 }
 
+/* 0 but for the rounding of a sum: no factor leads there. */
+static int is_zero(const dl_tensor *truth) {
+    const double *t = dl_data(truth);
+    for (long i = 0; i < dl_numel(truth); i++)
+        if (!(fabs(t[i]) <= ROUNDING)) return 0;
+    return 1;
+}
+
+int dlsh_guess_rounded(const dl_tensor *truth) {
+    return dl_numel(truth) == 1 && *(const double *)dl_data(truth) != 0 && is_zero(truth);
+}
+
 /* The factor by which the answer is the truth; 0: there is none. One number is every number's multiple, so there only
  * whole factors count. */
 static double factor_of(const dl_tensor *truth, const dl_tensor *answer) {
@@ -50,6 +64,7 @@ static double factor_of(const dl_tensor *truth, const dl_tensor *answer) {
     double both = 0, square = 0;
     if (!same_shape(dl_shape(truth), dl_ndim(truth), dl_shape(answer), dl_ndim(answer))) return 0;
     if (dlsh_guess_equal(truth, answer, 1)) return 1;
+    if (is_zero(truth)) return 0;
     for (long i = 0; i < dl_numel(truth); i++) both += a[i] * t[i], square += t[i] * t[i];
     double factor = square > 0 && isfinite(both / square) ? both / square : 0;
     if (factor == 0 || !dlsh_guess_equal(truth, answer, factor)) return 0;
@@ -192,6 +207,8 @@ void dlsh_mistake_in_shape(const dlsh_guess *g, const long *shape, int ndim, dls
     for (int i = 0; covers && i < n; i++) covers = right[n - 1 - i] == shape[ndim - 1 - i] || right[n - 1 - i] == 1;
     if (permuted)
         dlsh_buf_puts(out, "the sizes are right, but not their order: it is transposed");
+    else if (!n)
+        dlsh_buf_puts(out, "it is one number, and has no dimensions");
     else if (covers && g->gradient)
         dlsh_buf_puts(out, "that is the shape of what was broadcast: the gradient is summed over those dimensions");
     else if (ndim == n)
@@ -231,7 +248,7 @@ dl_status dlsh_mistake_in_values(const dlsh_guess *g, dlsh_buf *out) {
             dl_unref(without);
             dl_unref(plain);
             if (without && !plain) return dl_failed();
-            if (factor == 0) continue;
+            if (factor == 0 || (c && dl_numel(g->truth) == 1 && factor != 1)) continue; /* one number is any multiple */
             dlsh_buf_puts(out, changes[c].says);
             if (factor != 1) put_factor(g, factor, out);
             return DL_OK;

@@ -23,6 +23,8 @@ dl_status dlsh_mistake_in_values(const dlsh_guess *g, dlsh_buf *out);
 
 /* ---------------------------------------------------------------- what the recording tells */
 
+/* Is it one number that is 0 but for the rounding of a sum? */
+int dlsh_guess_rounded(const dl_tensor *truth);
 int dlsh_guess_equal(const dl_tensor *truth, const dl_tensor *answer, double factor);
 /* Appends which recorded tensor the answer is instead: one contribution, the gradient that came in, the value. */
 dl_status dlsh_mistake_of_place(const dlsh_guess *g, dlsh_buf *out);

@@ -168,7 +168,8 @@ static dl_status ask(dlsh_guess *g, dlsh_sink *sink, int shape, int *right, int 
 static dl_status reveal(const dlsh_guess *g, dlsh_sink *sink, dlsh_value truth) {
     DLSH_SCOPED_BUF text = {0};
     DLSH_TRY(dlsh_text(&text, truth));
-    dlsh_put(sink, "%s = %s\n", g->name, dlsh_buf_text(&text));
+    dlsh_put(sink, "%s = %s%s\n", g->name, dlsh_buf_text(&text),
+             dlsh_guess_rounded(g->truth) ? ", 0 but for rounding" : "");
     return DL_OK;
 }
 
