@@ -321,7 +321,10 @@ static void find_scale(dlsh_examination *e, const dlsh_samples *s) {
     else if (n && !e->bad)
         dlsh_passed(e, "%s, %ld%s samples: %.3g to %.3g, mean %.3g%s; %s%s", s->name, s->n,
                     s->n < s->total ? " of its" : "", low, high, mean, n < s->n * s->width ? ", some not finite" : "",
-                    s->y ? "looked at with targets " : "its targets were not seen", s->y ? s->target : "");
+                    !s->y                              ? "its targets were not seen"
+                    : strcmp(s->target, "the targets") ? "looked at with targets "
+                                                       : "looked at with ",
+                    s->y ? s->target : "");
 }
 
 /* The largest size of what losses compared results with; NaN: not known. */

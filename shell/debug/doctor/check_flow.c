@@ -611,6 +611,7 @@ dl_status dlsh_check_flow(dlsh_examination *e) {
         for (long k = 0; k < p.n; k++) ops += p.at[k].out.gradient > 0;
     }
     if (passes && !lost)
-        dlsh_passed(e, "each of %ld ops that got one passed one on, in the last of each of %ld losses", ops, passes);
+        dlsh_passed(e, "each of %ld op%s that got one passed one on, in the last pass of each loss", ops,
+                    ops == 1 ? "" : "s");
     return DL_OK;
 }

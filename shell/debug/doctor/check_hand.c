@@ -489,7 +489,7 @@ int dlsh_judge_own_update(dlsh_examination *e, const dl_journal_row *step) {
                           : NULL;
     if (!f) {
         if (!dlsh_are_wild(e, step))
-            dlsh_passed(e, "%.2g of the size of the weights at first, %.2g at last", step->ratio[0], step->ratio[1]);
+            dlsh_passed(e, "%.2g times the size of the weights at first, %.2g at last", step->ratio[0], step->ratio[1]);
         return 1;
     }
     if (by)
@@ -499,9 +499,9 @@ int dlsh_judge_own_update(dlsh_examination *e, const dl_journal_row *step) {
                    samples, samples);
     else
         dlsh_cause(f, "the learning rate is too small: the weights hardly change");
-    dlsh_evidence(f,
-                  "updates are at most %.2g of the size of the weights; in %ld passes the loss went from %.4g to %.4g",
-                  step->ratio[3], pass->count, pass->first, pass->last);
+    dlsh_evidence(
+        f, "updates are at most %.2g times the size of the weights; in %ld passes the loss went from %.4g to %.4g",
+        step->ratio[3], pass->count, pass->first, pass->last);
     return 1;
 }
 

@@ -86,7 +86,7 @@ static int clipped(dlsh_examination *e, const steps *s) {
     if (!f) return 1;
     f->effect = dlsh_was_found(e, "the initial loss", "a fixed matrix"); /* the size of gradients follows from it */
     dlsh_cause(f, "clipping cuts gradients to %.3g of their size: almost nothing is learned", limit / norm);
-    dlsh_evidence(f, "the limit is %.3g, their size %.4g; an update is %.2g of the size of the weights", limit, norm,
+    dlsh_evidence(f, "the limit is %.3g, their size %.4g; an update is %.2g times the size of the weights", limit, norm,
                   s->row->ratio[1]);
     dlsh_tell_use(f, &max);
     return 1;
@@ -268,10 +268,11 @@ void dlsh_tell_swings(dlsh_examination *e, dlsh_finding *f, const dl_journal_row
                       double momentum, double rate) {
     dlsh_cause(f, "momentum=%.4g adds up %.0f steps of rate %.3g, as a rate of %.3g would: the training is unstable",
                momentum, 1 / (1 - momentum), rate, rate / (1 - momentum));
-    dlsh_evidence(f,
-                  "an update is %.2g of the size of the weights at last; the loss began at %.4g, was %.4g at best, and "
-                  "is %.4g now",
-                  step->ratio[1], pass->first, pass->low, pass->last);
+    dlsh_evidence(
+        f,
+        "an update is %.2g times the size of the weights at last; the loss began at %.4g, was %.4g at best, and "
+        "is %.4g now",
+        step->ratio[1], pass->first, pass->low, pass->last);
     dlsh_mark_effects(e, "gradients by depth");
     dlsh_mark_effects(e, "dead and saturated units");
 }
@@ -291,8 +292,8 @@ static int odd_option(dlsh_examination *e, const steps *s) {
         dlsh_cause(f, "momentum=%.4g keeps all former gradients: the weights swing and do not settle", momentum);
     else
         dlsh_cause(f, "eps=%.3g outweighs the gradients that updates are divided by: they are too small", eps);
-    dlsh_evidence(f, "an update is %.2g of the size of the weights; the loss went from %.4g to %.4g", s->row->ratio[1],
-                  s->pass ? s->pass->first : NAN, s->pass ? s->pass->last : NAN);
+    dlsh_evidence(f, "an update is %.2g times the size of the weights; the loss went from %.4g to %.4g",
+                  s->row->ratio[1], s->pass ? s->pass->first : NAN, s->pass ? s->pass->last : NAN);
     if (swinging) dlsh_tell_swings(e, f, s->row, s->pass, momentum, s->row->high);
     dlsh_tell_use(f, &given);
     return 1;
@@ -426,7 +427,7 @@ static int exchanged(dlsh_examination *e, const steps *s) {
     dlsh_cause(f, "rate and weight_decay seem to be exchanged: weight_decay is %.3g, the learning rate %s", decay, now);
     dlsh_evidence(
         f,
-        "updates are at most %.2g of the size of the weights, and the decay is far larger than the rate; after "
+        "updates are at most %.2g times the size of the weights, and the decay is far larger than the rate; after "
         "%ld steps the loss is %.4g, at first %.4g",
         s->row->ratio[3], s->row->count, s->pass ? s->pass->last : NAN, s->pass ? s->pass->first : NAN);
     dlsh_tell_use(f, &lr);
@@ -542,7 +543,7 @@ static int too_large(dlsh_examination *e, const steps *s) {
         dlsh_cause(f, "the learning rate, %.3g, is too large", s->row->high);
     char course[80] = "";
     if (s->pass) snprintf(course, sizeof course, "; the loss went from %.4g to %.4g", s->pass->first, s->pass->last);
-    dlsh_evidence(f, "an update was %.2g of the size of the weights%s%s", ratio, course,
+    dlsh_evidence(f, "an update was %.2g times the size of the weights%s%s", ratio, course,
                   killed ? "; units died on the way" : "");
     dlsh_tell_use(f, &lr);
     return 1;
@@ -600,7 +601,7 @@ static int too_small(dlsh_examination *e, const steps *s) {
         ratio > 0 ? dlsh_kept(e, "about %.1g: updates of a thousandth of the weights", 1e-3 * s->row->high / ratio)
                   : "a rate above 0",
         "the learning rate, %.3g, is too small\n"
-        "updates are at most %.2g of the size of the weights; after %ld steps the loss is %.4g, at first %.4g",
+        "updates are at most %.2g times the size of the weights; after %ld steps the loss is %.4g, at first %.4g",
         s->row->last, ratio, s->row->count, s->pass ? s->pass->last : NAN, s->pass ? s->pass->first : NAN);
     if (!f) return 1;
     dlsh_tell_use(f, &lr);
@@ -649,9 +650,9 @@ static const dl_journal_row *clip_of(const dlsh_examination *e, const dl_optimiz
 int dlsh_are_wild(dlsh_examination *e, const dl_journal_row *r) {
     const int wild = !(r->ratio[0] > 0 && r->ratio[1] > 0 && fmax(r->ratio[0], r->ratio[1]) < 1);
     if (wild)
-        dlsh_unchecked(e,
-                       "updates of %.2g of the size of the weights at first and %.2g at last tell nothing of the rate",
-                       r->ratio[0], r->ratio[1]);
+        dlsh_unchecked(
+            e, "updates of %.2g times the size of the weights at first and %.2g at last tell nothing of the rate",
+            r->ratio[0], r->ratio[1]);
     return wild;
 }
 
@@ -672,12 +673,13 @@ static void examine(dlsh_examination *e, const dl_journal_row *r, dl_optimizer *
         options_of(o, &decay, &rate);
         const char *with = decay > 0 ? dlsh_kept(e, ", weight_decay %.3g", decay) : "";
         if (now < 0.1 * last)
-            dlsh_passed(e,
-                        "%.2g of the size of the weights at first, about %.1g at last, where the rate has fallen from "
-                        "%.2g to %.2g%s",
-                        first, now, r->high, r->last, with);
+            dlsh_passed(
+                e,
+                "%.2g times the size of the weights at first, about %.1g at last, where the rate has fallen from "
+                "%.2g to %.2g%s",
+                first, now, r->high, r->last, with);
         else
-            dlsh_passed(e, "%.2g of the size of the weights at first, %.2g at last; rate %.3g%s", first, last,
+            dlsh_passed(e, "%.2g times the size of the weights at first, %.2g at last; rate %.3g%s", first, last,
                         fmin(rate, r->last), with);
     }
 }

@@ -302,7 +302,10 @@ dl_status dlsh_check_symmetry(dlsh_examination *e) {
     }
     if (weights)
         dlsh_passed(e,
-                    "of %ld weights looked at none has units that are all alike, and none is the copy of another one",
+                    weights == 1
+                        ? "the %ld weight looked at has no units that are all alike"
+                        : "of %ld weights looked at none has units that are all alike, and none is the copy of "
+                          "another one",
                     weights);
     else if (nodes)
         dlsh_unchecked(e, "no op with a weight of several units was seen");
