@@ -49,15 +49,21 @@ static dl_tensor *saved(const dl_node *n, int which) {
     return NULL;
 }
 
-/* Is there an element by which the op explains an infinity? Its number, or -1. */
+/* Is there an element by which the op explains an infinity? The first one's number, or -1; e->count: how many. */
 static long explained(dl_nan_event *e, const dl_tensor *a, const dl_tensor *b) {
     DL_FREED double *x = malloc((size_t)a->numel * sizeof *x), *y = b ? malloc((size_t)b->numel * sizeof *y) : NULL;
     if (!x || (b && !y) || dl_read_f64(a, x) || (b && dl_read_f64(b, y))) return dl_error_clear(), -1;
+    long first = -1;
+    dl_nan_event other = *e;
+    e->count = 0;
     for (long i = 0; i < a->numel; i++) {
         const double second = !b ? NAN : b->numel == a->numel ? y[i] : b->numel == 1 ? y[0] : NAN;
-        if (isfinite(x[i]) && dl_nonfinite_explain(e, x[i], second)) return i;
+        *other.reason = 0;
+        if (!isfinite(x[i]) || !dl_nonfinite_explain(first < 0 ? e : &other, x[i], second)) continue;
+        if (first < 0) first = i;
+        e->count++;
     }
-    return -1;
+    return first;
 }
 
 /* exp and its kin keep their result alone. */
