@@ -317,7 +317,12 @@ static dl_status check_function(const dlsh_args *a, subject *s, dl_tensor **in, 
     int had = dl_recording_set(1);
     DLSH_OWNED dl_tensor *loss = as_loss(s, in, n);
     dl_status st = loss ? check_nodes(a, loss, 0, record) : DL_OK;
+    dlsh_missing cut;
+    const dlsh_value *ok = dlsh_record_get(record.as.record, "ok"), *wrong = dlsh_record_get(record.as.record, "wrong");
     dl_recording_set(had);
+    if (!st && ok && !ok->as.b && !(wrong && wrong->as.i) && dlsh_missing_detached(in, n, &cut))
+        dlsh_put(dlsh_arg_sink(a), "%s (%s); differences see what comes of it, gradients do not\n", cut.cause,
+                 cut.where);
     if (!had) dl_recording_clear();
     return st;
 }
@@ -421,7 +426,10 @@ const dlsh_command autograd_commands[] = {
         "Compares the gradients of a function with central differences, element by element, and reports the worst. "
         "Then each node of the computation is checked by itself, operands that are parameters included: an op whose "
         "rule is wrong is named with its line, also where two errors cancel. Kinks, where slopes from left and right "
-        "differ, are not errors. gradcheck l checks the nodes of what has been computed, before a "
+        "differ, are not errors. Of a function with one number as its result the figures are slopes; of one with "
+        "several "
+        "they are those of a sum with fixed weights from 0.5 to 1.5, so that errors do not cancel. "
+        "gradcheck l checks the nodes of what has been computed, before a "
         "backward pass frees what they keep. With second the gradients of the gradients are checked too, also of each "
         "node. As a function its result is a "
         "record with ok, checked, worst, tolerance, input, element, analytic, numeric, nodes, wrong.",

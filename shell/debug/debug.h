@@ -24,8 +24,17 @@ typedef struct dlsh_missing {
     int line;
 } dlsh_missing;
 dl_status dlsh_missing_end(dl_tensor *x, dlsh_missing *out);
+/* The first recorded call that takes a leaf, or a result that has a history, without it; 0: none does. */
+int dlsh_missing_detached(dl_tensor *const *leaves, int n, dlsh_missing *out);
 dl_status dlsh_why_none(const dlsh_args *a, dl_tensor *x);
 dl_status dlsh_why_zero(const dlsh_args *a, dl_tensor *x);
+/* The same of a part: `numbers` are those of its elements in logical order. */
+dl_status dlsh_why_zero_part(const dlsh_args *a, dl_tensor *x, dl_tensor *numbers);
+/* Does an op pick some elements of an operand and leave the others out? */
+int dlsh_debug_picks(const char *op);
+/* Where the gradient of an element of a leaf stops: the call whose derivatives by it are all 0; c->op NULL: none was
+ * found. *direct: the leaf itself is its operand. */
+dl_status dlsh_debug_zero_end(const dl_tensor *leaf, long element, dl_recorded *c, int *direct);
 
 /* The op, its layer and line: "linear of layer fc1, net.dlsh:3". */
 const char *dlsh_debug_place(const dl_recorded *c, char *buf, size_t size);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "debug/again.h"
 #include "debug/debug.h"
 #include "dlcore/copy.h"
 #include "dlcore/create.h"
@@ -105,9 +106,10 @@ static dl_status derive_all(dl_tensor *y, dl_tensor *x, dl_tensor **out) {
  * stays NULL where the call cannot be run again. */
 static dl_status column(const dl_recorded *c, int k, long element, dl_tensor **out) {
     dl_tensor *in[32] = {NULL}, *made[8] = {NULL};
-    int n = 0, whole = c->redo && c->nin <= 32;
+    const int again = !c->redo && dlsh_again_is_known(c);
+    int n = 0, whole = (c->redo || again) && c->nin <= 32;
     *out = NULL;
-    for (int i = 0; i < c->nin; i++) whole = whole && c->in[i];
+    for (int i = 0; i < c->nin; i++) whole = whole && (c->in[i] || again);
     if (!whole || !c->in[k]) return DL_OK;
     int recording = dl_recording_set(0);
     dl_nan_policy policy = dl_nan_policy_get();
@@ -115,7 +117,7 @@ static dl_status column(const dl_recorded *c, int k, long element, dl_tensor **o
     dl_status st = copies(c, k, in);
     if (!st) {
         DLSH_SCOPED_GRAD_MODE(1);
-        st = dl_op_call(c->op, in, c->nin, c->attrs, made, &n);
+        st = again ? dlsh_again(c, in, made, &n) : dl_op_call(c->op, in, c->nin, c->attrs, made, &n);
     }
     if (!st) st = element < 0 ? derive_all(made[0], in[k], out) : derive(made[0], in[k], element, out);
     for (int i = 0; i < c->nin; i++) dl_unref(in[i]);
@@ -191,6 +193,18 @@ static int largest(const double *g, const double *d, long n, long *at) {
     return found;
 }
 
+/* Every term is 0: the derivatives are, or else the gradient that came in. */
+static dlsh_value no_term(const dl_recorded *c, int k, const double *derivative, long n) {
+    int used = 0;
+    for (long i = 0; i < n; i++) used |= derivative[i] != 0;
+    if (used)
+        return dlsh_string("every term is 0: the gradient of the result is; why zero of this part: where it stops");
+    if (dlsh_debug_picks(c->op) && !k)
+        return dlsh_stringf("%s did not look it up: only what it picks has a gradient",
+                            c->composite ? c->composite : c->op);
+    return dlsh_stringf("every derivative of %s by it is 0", c->op);
+}
+
 /* The terms of one rule at one element. */
 static dl_status add_terms(dlsh_table *t, const dl_recorded *c, int k, long element) {
     DLSH_OWNED dl_tensor *col = NULL;
@@ -221,7 +235,7 @@ static dl_status add_terms(dlsh_table *t, const dl_recorded *c, int k, long elem
         follow(&next);
     }
     if (!st && count > n) st = add_row(t, 0, all - shown, dlsh_stringf("%ld smaller terms", count - n), where);
-    if (!st && !count) st = add_row(t, 0, 0, dlsh_string("every term is 0: `why zero` says where it stops"), where);
+    if (!st && !count) st = add_row(t, 0, 0, no_term(c, k, dv, dl_numel(g)), where);
     return st;
 }
 
@@ -236,6 +250,44 @@ static dl_status add_parts(dlsh_table *t, const part *parts, int n, long element
             return add_row(t, 0, NAN, dlsh_stringf("%d more contributions", i),
                            dlsh_debug_place(&c, where, sizeof where));
     }
+    return DL_OK;
+}
+
+/* ---------------------------------------------------------------- where an element's gradient stops */
+
+/* The largest of the derivatives, its place in *at; -1: all are 0. */
+static dl_status steepest(dl_tensor *derivatives, long *at) {
+    DLSH_OWNED dl_tensor *p = dlsh_debug_plain(derivatives);
+    if (!p) return dl_failed();
+    const double *v = dl_data(p);
+    *at = -1;
+    for (long i = 0; i < dl_numel(p); i++)
+        if (v[i] != 0 && (*at < 0 || fabs(v[i]) > fabs(v[*at]))) *at = i;
+    return DL_OK;
+}
+
+/* The newest rule that gave the target a gradient; its operand, or -1. A gradient of 0 may be absent. */
+static int newest_rule(const target *to, dl_recorded *c) {
+    for (long i = dl_recording_count() - 1; i >= 0; i--) {
+        if (dl_recording_at(i, c) || !c->gradient) continue;
+        for (int k = 0; k < c->nin; k++)
+            if (to->seq ? c->from[k] == to->seq : !c->from[k] && c->in[k] && dl_data(c->in[k]) == to->data) return k;
+    }
+    return -1;
+}
+
+dl_status dlsh_debug_zero_end(const dl_tensor *leaf, long element, dl_recorded *c, int *direct) {
+    target to = {.data = dl_data(leaf), .element = element};
+    *direct = 1;
+    for (int k; (k = newest_rule(&to, c)) >= 0; *direct = 0) {
+        DLSH_OWNED dl_tensor *by = NULL;
+        long at = -1;
+        DLSH_TRY(column(c, k, to.element, &by));
+        if (by) DLSH_TRY(steepest(by, &at));
+        if (at < 0) return DL_OK;
+        to = (target){.seq = c->seq, .element = at};
+    }
+    *c = (dl_recorded){0};
     return DL_OK;
 }
 

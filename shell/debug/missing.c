@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "debug/debug.h"
+#include "debug/doctor/doctor.h"
+#include "debug/doctor/trace.h"
 #include "debug/path.h"
 #include "view/elements.h"
 #include "view/sink.h"
@@ -78,6 +80,26 @@ static void no_need(dl_tensor *x, finding *f) {
     }
 }
 
+/* A call without a node although an operand needs a gradient: its result has none, its op has no rule, or no_grad. */
+static void explain_bare(const dl_recorded *c, const char *under_no_grad, finding *f) {
+    dl_op_info info;
+    const dl_tensor *y = c->nout ? c->out[0] : NULL;
+    const int rule = !dl_op_describe_name(c->op, &info) || info.differentiable;
+    set_place(f, c);
+    f->remedy = "compute the loss without it";
+    if (y && !dl_dtype_is_float(dl_dtype_of(y)) && !dl_dtype_is_complex(dl_dtype_of(y))) {
+        snprintf(f->cause, sizeof f->cause, "%s gives %s, which has no gradient: the way to the loss ends there", c->op,
+                 dl_dtype_name(dl_dtype_of(y)));
+        f->remedy =
+            "compute the loss without it; in place of a choice or a count something smooth, as softmax or sigmoid";
+    } else if (!rule) {
+        snprintf(f->cause, sizeof f->cause, "%s has no gradient: the way to the loss ends there", c->op);
+    } else {
+        snprintf(f->cause, sizeof f->cause, under_no_grad, c->op);
+        f->remedy = "compute outside no_grad";
+    }
+}
+
 /* Where the way from x to the loss ends. `last` is the newest call on it. */
 static dl_status follow(dl_tensor *x, finding *f, int *backward) {
     reached r = {0};
@@ -95,11 +117,7 @@ static dl_status follow(dl_tensor *x, finding *f, int *backward) {
         outside |= here && !c.seq;
         if (here && !c.seq && !bare.op) bare = c;
         if (next && c.seq) last = c, st = reach(&r, c.seq);
-        if (next && !c.seq && !here) {
-            set_place(f, &c);
-            snprintf(f->cause, sizeof f->cause, "%s has no gradient, or ran under no_grad", c.op);
-            f->remedy = "compute the loss without it, or outside no_grad";
-        }
+        if (next && !c.seq && !here) explain_bare(&c, "%s ran under no_grad", f);
         for (int k = 0; k < c.nin && !next; k++) {
             dl_recorded from;
             if (!c.in[k] || c.from[k] || !made_at(dl_data(c.in[k]), &from) || !has(&r, from.seq)) continue;
@@ -119,9 +137,7 @@ static dl_status follow(dl_tensor *x, finding *f, int *backward) {
         snprintf(f->cause, sizeof f->cause, "no op used it: it is not part of the computation");
         f->remedy = "use it in the forward pass, or leave it out";
     } else if (outside && !last.op) {
-        set_place(f, &bare);
-        snprintf(f->cause, sizeof f->cause, "it was used under no_grad only");
-        f->remedy = "compute outside no_grad";
+        explain_bare(&bare, "it was used under no_grad only", f);
     } else if (*backward && last.op) {
         set_place(f, &last);
         snprintf(f->cause, sizeof f->cause, "there is no path to the loss: nothing uses the result of %s", last.op);
@@ -130,17 +146,58 @@ static dl_status follow(dl_tensor *x, finding *f, int *backward) {
     return DL_OK;
 }
 
+/* Does a call take the value of a result with a history, or of a leaf, without it? */
+static int is_detached(const dl_recorded *c, int k, dl_tensor *const *leaves, int n) {
+    dl_recorded from;
+    if (!c->in[k] || c->from[k] || c->needs[k]) return 0;
+    for (int i = 0; i < n; i++)
+        if (dl_data(c->in[k]) == dl_data(leaves[i])) return 1;
+    return made_at(dl_data(c->in[k]), &from);
+}
+
+int dlsh_missing_detached(dl_tensor *const *leaves, int n, dlsh_missing *out) {
+    dl_recorded c;
+    *out = (dlsh_missing){0};
+    for (long i = 0; i < dl_recording_count(); i++) {
+        if (dl_recording_at(i, &c)) break;
+        for (int k = 0; k < c.nin && !c.gradient && !c.rule && c.seq; k++) {
+            if (!is_detached(&c, k, leaves, n)) continue;
+            set_place(out, &c);
+            snprintf(out->cause, sizeof out->cause, "%s takes operand %d without its history: it was detached", c.op,
+                     k);
+            return 1;
+        }
+    }
+    return 0;
+}
+
 dl_status dlsh_missing_end(dl_tensor *x, dlsh_missing *out) {
     int backward = 0;
     *out = (dlsh_missing){0};
     return follow(x, out, &backward);
 }
 
-/* Without a recording the text tells where a loss is cut off. */
+/* The word of a statement that takes values without their history; NULL: none does. */
+static const char *cutter_in(const dlsh_node *n) {
+    static const char cutting[] = "detach|detach_|data|item|tolist|numpy|no_grad";
+    const int named = n && (n->kind == DLSH_N_FIELD || n->kind == DLSH_N_NAME);
+    if (named && dlsh_has_word(cutting, n->text, strlen(n->text))) return n->text;
+    if (n && n->kind == DLSH_N_COMMAND && n->num.cmd && !strcmp(n->num.cmd->name, "no_grad")) return "no_grad";
+    const char *found = NULL;
+    for (int i = 0; n && i < n->nkids && !found; i++) found = cutter_in(n->kids[i]);
+    return found;
+}
+
+/* Without a recording the text tells where the way to a loss is cut off. */
 static int is_cut(const dlsh_args *a, finding *f) {
     const dlsh_place at = dlsh_path_cut(dlsh_arg_session(a));
     if (!at.file) return 0;
-    snprintf(f->cause, sizeof f->cause, "the loss is cut off here: what is computed has no history");
+    const char *by = cutter_in(dlsh_statement_at(at.file, at.line));
+    if (by)
+        snprintf(f->cause, sizeof f->cause, "%s cuts the way from it to the loss: what comes of it has no history", by);
+    else
+        snprintf(f->cause, sizeof f->cause,
+                 "the way from it to the loss is cut off here: what is computed has no history");
     snprintf(f->where, sizeof f->where, "%s:%d", at.file, at.line);
     return 1;
 }
@@ -159,7 +216,7 @@ dl_status dlsh_why_none(const dlsh_args *a, dl_tensor *x) {
         snprintf(f.cause, sizeof f.cause, "it was computed: only leaves keep gradients");
         f.remedy = "g = grad(loss, x)";
     } else if (!dl_recording_count() && is_cut(a, &f)) {
-        f.remedy = "use the result itself, which has a history";
+        f.remedy = "use the tensor itself, which has a history";
     } else if (!dl_recording_count()) {
         snprintf(f.cause, sizeof f.cause, "no backward pass has reached it since its gradient was cleared");
         f.remedy = "run backward; to see where the path ends: set record full, run the step again, then why none";
@@ -229,6 +286,53 @@ static dl_status is_zero(const dl_tensor *t, int *yes) {
     return DL_OK;
 }
 
+/* Does the part that `numbers` names hold zeros alone? An empty one does not. */
+static dl_status part_is_zero(dl_tensor *g, dl_tensor *numbers, int *yes, long *first) {
+    DLSH_OWNED dl_tensor *v = dlsh_debug_plain(g), *at = dlsh_debug_plain(numbers);
+    if (!v || !at) return dl_failed();
+    const double *values = dl_data(v), *places = dl_data(at);
+    *yes = dl_numel(at) > 0;
+    for (long i = 0; i < dl_numel(at); i++) *yes = *yes && values[(long)places[i]] == 0;
+    *first = *yes ? (long)places[0] : 0;
+    return DL_OK;
+}
+
+int dlsh_debug_picks(const char *op) {
+    return dlsh_is_word("embedding|embedding_bag|index_select|gather|index|take|take_along_dim|select|narrow|slice",
+                        op);
+}
+
+/* A part of a gradient: its first element. */
+dl_status dlsh_why_zero_part(const dlsh_args *a, dl_tensor *x, dl_tensor *numbers) {
+    finding f = {0};
+    dl_recorded c = {0};
+    int zero = 0, direct = 0;
+    long first = 0;
+    if (!dl_grad(x)) return dlsh_why_none(a, x);
+    DLSH_TRY(part_is_zero(dl_grad(x), numbers, &zero, &first));
+    if (!zero) {
+        dlsh_put(dlsh_arg_sink(a), "it is not zero everywhere\n");
+        return DL_OK;
+    }
+    if (!dl_recording_count())
+        return dlsh_arg_fail(a, "what", DL_ERR_STATE, "set record full, then run the step again",
+                             "the backward pass that made it was not recorded");
+    DLSH_TRY(dlsh_debug_zero_end(x, first, &c, &direct));
+    if (c.op && direct && dlsh_debug_picks(c.op)) {
+        set_place(&f, &c);
+        snprintf(f.cause, sizeof f.cause, "%s did not look it up: only what it picks has a gradient",
+                 c.composite ? c.composite : c.op);
+        f.remedy = "nothing is wrong if the batch does not hold it";
+    } else if (c.op) {
+        explain_block(&c, &f);
+    } else {
+        snprintf(f.cause, sizeof f.cause,
+                 "the gradient that backward started from is 0, or no recorded pass reached it");
+        f.remedy = "look at the loss: a weight or a factor of 0";
+    }
+    return show(a, &f);
+}
+
 dl_status dlsh_why_zero(const dlsh_args *a, dl_tensor *x) {
     finding f = {0};
     reached r = {0};
@@ -238,7 +342,9 @@ dl_status dlsh_why_zero(const dlsh_args *a, dl_tensor *x) {
     if (!dl_grad(x)) return dlsh_why_none(a, x);
     DLSH_TRY(is_zero(dl_grad(x), &zero));
     if (!zero) {
-        dlsh_put(dlsh_arg_sink(a), "it is not zero everywhere: why %s.grad\n", dlsh_arg_text(a, "whose"));
+        const char *name = dlsh_arg_text(a, "whose"), *grad = strstr(name, ".grad") ? "" : ".grad";
+        dlsh_put(dlsh_arg_sink(a), "it is not zero everywhere: why %s%s, ", name, grad);
+        dlsh_put(dlsh_arg_sink(a), "or why zero %s%s[I, ...] of a part that is\n", dlsh_arg_text(a, "whose"), grad);
         return DL_OK;
     }
     if (!dl_recording_count() && is_blocked(a, x, &f)) return show(a, &f);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "commands/families.h"
+#include "debug/again.h"
 #include "debug/finding.h"
 #include "debug/walk.h"
 #include "dlcore/arithmetic.h"
@@ -52,7 +53,9 @@ static dl_tensor *copy_of(dl_tensor *t) {
 static dl_tensor *run_op(const trial *t) {
     dl_tensor *made[8] = {NULL};
     int n = 0;
-    if (dl_op_call(t->c->op, (dl_tensor **)t->in, t->c->nin, t->c->attrs, made, &n)) dl_error_clear(), n = 0;
+    if (t->c->redo ? dl_op_call(t->c->op, (dl_tensor **)t->in, t->c->nin, t->c->attrs, made, &n)
+                   : dlsh_again(t->c, t->in, made, &n))
+        dl_error_clear(), n = 0;
     for (int i = 1; i < n; i++) dl_unref(made[i]);
     return n ? made[0] : NULL;
 }
@@ -343,7 +346,7 @@ static int take(trial *t, int i, dl_tensor *x) {
 
 static int take_operands(const dlsh_nodewalk *w, trial *t) {
     const dl_recorded *c = t->c;
-    if (!c->redo || c->nin > MOST) return 0;
+    if (!(c->redo || dlsh_again_is_known(c)) || c->nin > MOST) return 0;
     for (int i = 0; i < c->nin; i++) {
         dl_tensor *x = dlsh_nodewalk_operand(w, c, i);
         if (x && !take(t, i, x)) return 0;
