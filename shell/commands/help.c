@@ -85,10 +85,11 @@ static void visit_row(dlsh_topic_visit *visit, void *arg, const char *group, con
 static const struct kinds {
     const char *group;
     const dl_kind_row *(*at)(int i);
-} kinds[] = {{"layers", dl_layer_kind_at},
-             {"init", dl_init_kind_at},
-             {"optimizers", dl_optimizer_kind_at},
-             {"schedules", dl_schedule_kind_at}};
+    const char *maker; /* the function that makes one, when its name is no function itself */
+} kinds[] = {{"layers", dl_layer_kind_at, NULL},
+             {"init", dl_init_kind_at, NULL},
+             {"optimizers", dl_optimizer_kind_at, NULL},
+             {"schedules", dl_schedule_kind_at, "schedule"}};
 enum { NKINDS = DLSH_COUNT(kinds) };
 
 static void visit_kinds(dlsh_topic_visit *visit, void *arg) {
@@ -270,12 +271,13 @@ static void put_choice(page_out *o, const char *name, const char *alias, const c
     put_definition(o, dlsh_buf_text(&left), 24, dlsh_buf_text(&right));
 }
 
-static void put_kind(page_out *o, const char *group, const dl_kind_row *row) {
+static void put_kind(page_out *o, const struct kinds *k, const dl_kind_row *row) {
     DLSH_SCOPED_BUF line = {0};
-    dlsh_buf_printf(&line, "%s", row->name);
+    const char *comma = k->maker ? "," : "";
+    dlsh_buf_printf(&line, k->maker ? "%s(\"%s\"" : "%s%s", k->maker ? k->maker : "", row->name);
     for (int i = 0; i < row->positional && row->options[i].name; i++)
-        dlsh_buf_printf(&line, *row->options[i].dflt ? " [%s]" : " %s", row->options[i].name);
-    dlsh_buf_printf(&line, "   (%s)", group);
+        dlsh_buf_printf(&line, *row->options[i].dflt ? "%s [%s]" : "%s %s", comma, row->options[i].name);
+    dlsh_buf_printf(&line, "%s   (%s)", k->maker ? ")" : "", k->group);
     put_heading(o, "%s", dlsh_buf_text(&line));
     put_paragraph(o, row->doc, 2);
     for (const dl_option_row *q = row->options; q && q->name; q++)
@@ -324,7 +326,7 @@ static int put_kinds(page_out *o, const char *topic, int before) {
             if (strcmp(row->name, topic) && !has_word(row->alias, topic)) continue;
             if (before && kinds[k].at == dl_optimizer_kind_at) continue; /* the function of that name says the same */
             if (before + found++) dlsh_buf_puts(&o->text, "\n");
-            put_kind(o, kinds[k].group, row);
+            put_kind(o, &kinds[k], row);
         }
     }
     return found + put_data_kinds(o, topic, before + found);

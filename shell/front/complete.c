@@ -121,6 +121,13 @@ static void offer_settings(void) {
     for (const dlsh_setting *row = dlsh_settings(); row->name; row++) offer(row->name, "");
 }
 
+static void offer_schedules(void) {
+    const dl_kind_row *row;
+    for (int i = 0; (row = dl_schedule_kind_at(i)); i++) offer(row->name, "");
+    offer("lambda", "");
+    offer("multiplicative", "");
+}
+
 static void offer_metrics(void) { offer_sql("select distinct key from series order by key"); }
 
 static void offer_runs(void) {
@@ -191,7 +198,7 @@ static const struct {
              {"file", offer_files},          {"topic", offer_topics},         {"setting", offer_settings},
              {"device", offer_devices},      {"precision", offer_precisions}, {"show", offer_shown},
              {"statement", offer_statement}, {"dataset", offer_datasets},     {"run names", offer_run_names},
-             {"filter", offer_run_names},    {"sql", offer_sql_words}};
+             {"filter", offer_run_names},    {"sql", offer_sql_words},        {"schedule", offer_schedules}};
 
 static void offer_kind(const char *complete, int expression) {
     for (size_t i = 0; complete && i < DLSH_COUNT(kinds); i++)

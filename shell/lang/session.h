@@ -203,7 +203,10 @@ void *dlsh_grow(void *items, int n, int *cap, size_t size);
 /* Gives the recorded failure a remedy when it has none. */
 void dlsh_add_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 const char *dlsh_foreign_method(const char *name); /* the same for a name behind a dot */
-const char *dlsh_foreign_name(const char *name);   /* what to write instead of a name of another language; NULL */
+/* How something is made whose name is no function, a layer or a schedule; 0: the name is of no such thing. */
+int dlsh_kind_hint(const char *name, char *hint, size_t size);
+const dl_kind_row *dlsh_schedule_kind(const char *name); /* NULL: there is none */
+const char *dlsh_foreign_name(const char *name);         /* what to write instead of a name of another language; NULL */
 /* What the text around a place says: the name that ends at `end` stands before R's arrow; C's comment begins on the
  * line of `at`, before it. What to write instead; NULL. */
 const char *dlsh_arrow_habit(const char *text, size_t end);

@@ -1,8 +1,6 @@
 /* Schedules of the learning rate: schedule(KIND, ...), and scheduler(OPTIMIZER, ...), which sets the rates step by
  * step. */
-#include <assert.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -210,6 +208,14 @@ static int is_cyclic(const char *kind) {
     return !strcmp(kind, "cyclic") || !strcmp(kind, "cycliclr") || !strcmp(kind, "CyclicLR");
 }
 
+/* "cosine 1000", the kind and its options in one text. */
+static dl_schedule *of_text(const dlsh_args *a, const char *text) {
+    if (!dlsh_arg_count(a, "values") && !dlsh_arg_extra(a, 0, NULL)) return dl_schedule_parse(text);
+    return dlsh_arg_fail(a, NULL, DL_ERR_TYPE, "schedule(\"cosine\", 1000, warmup=50)",
+                         "options stand in the text, or behind the kind, not in both places"),
+           NULL;
+}
+
 /* The schedule of that kind, made of the call's values and options; NULL: a recorded failure. */
 static dl_schedule *make_schedule(const dlsh_args *a, const char *kind) {
     int scaled = 0;
@@ -217,6 +223,7 @@ static dl_schedule *make_schedule(const dlsh_args *a, const char *kind) {
     dlsh_arg_room room[DLSH_ARG_ROOM];
     dl_schedule *part[MAX_PARTS];
     int n = 0, parts = 0;
+    if (strpbrk(kind, " (")) return of_text(a, kind);
     for (int i = 0; i < 2; i++)
         if (dlsh_has_word(of_functions[i], kind, strlen(kind))) return of_function(a, i);
     if (find_parts(a, part, &parts)) return NULL;
@@ -432,8 +439,6 @@ static dl_status scheduler_run(const dlsh_args *a, dlsh_value *result) {
 
 /* ---------------------------------------------------------------- the rows */
 
-static char schedule_kinds[512]; /* "constant|step|...|multiplicative", from the library's table and of functions */
-
 const dlsh_command schedule_commands[] = {
     DLSH_ROW(
         "schedule", DLSH_ONLY_FUNCTION | DLSH_OPEN_OPTIONS, schedule_run, "schedule(KIND, VALUE..., OPTION=VALUE...)",
@@ -442,7 +447,7 @@ const dlsh_command schedule_commands[] = {
         "PyTorch's classes, such as \"StepLR\", are other names of the kinds. A cyclic one takes scale_fn=, a function "
         "of the number of the cycle, from 1, or with scale_mode=\"iterations\" of the step, that gives the height.",
         DLSH_PARAMS({"kind", DLSH_ARG_WORD, .doc = "\"cosine\", \"step\", ...: `help schedules` lists them",
-                     .complete = schedule_kinds},
+                     .complete = "schedule"},
                     {"values", .flags = DLSH_VARIADIC,
                      .doc = "its main arguments; of chained and sequential a list of schedules; of lambda and "
                             "multiplicative a function"}),
@@ -462,12 +467,3 @@ const dlsh_command schedule_commands[] = {
         .examples = "w = param(ones(3)); o = sgd([w], lr=0.1)\ns = scheduler(o, \"step\", 30, gamma=0.1)\n"
                     "s.step()\ns.get_last_lr()"),
     {0}};
-
-__attribute__((constructor)) static void list_kinds(void) {
-    const dl_kind_row *k;
-    size_t n = 0;
-    for (int i = 0; (k = dl_schedule_kind_at(i)) && n < sizeof schedule_kinds; i++)
-        n += (size_t)snprintf(schedule_kinds + n, sizeof schedule_kinds - n, "%s|", k->name);
-    n += (size_t)snprintf(schedule_kinds + n, sizeof schedule_kinds - n, "lambda|multiplicative");
-    assert(n < sizeof schedule_kinds);
-}

@@ -262,7 +262,12 @@ static dl_status choose_schedule(const dlsh_args *a, dl_trainer_spec *spec) {
         spec->schedule = dl_schedule_ref(s);
     else if (v->type == DLSH_STR)
         spec->schedule = dl_schedule_parse(v->as.str->s);
-    else if (dlsh_callable(*v)) {
+    else if (v->type == DLSH_OP) { /* cosine is a window function, too */
+        const dl_kind_row *kind = dlsh_schedule_kind(dlsh_function_name(*v));
+        return dlsh_arg_fail(a, "schedule", DL_ERR_TYPE, kind ? kind->example : "fn (step) { return 0.1 / (1 + step) }",
+                             "schedule must be a schedule or a function of the step, not the op %s",
+                             dlsh_function_name(*v));
+    } else if (dlsh_callable(*v)) {
         dlsh_callback *cb = dlsh_callback_new(dlsh_arg_session(a), *v);
         if (cb) spec->schedule = dl_schedule_function(call_schedule, cb, dlsh_callback_free);
     } else
@@ -612,7 +617,7 @@ const dlsh_command train_commands[] = {
              .doc = "loss of output and target: an op or a function (cross_entropy for classes, else mse_loss)"},
             {"name", DLSH_OPT_STRING, NULL, .doc = "name of the run"},
             {"schedule", DLSH_OPT_VALUE, NULL,
-             .doc = "learning rate over time: schedule(...), or a function of the step"},
+             .doc = "learning rate over time: schedule(\"cosine\", 1000), or a function of the step"},
             {"accumulate", DLSH_OPT_INT, "1", .doc = "batches to a step"},
             {"clip_norm", DLSH_OPT_FLOAT, "0", .doc = "limit of the gradient's norm (0: none)"},
             {"clip_value", DLSH_OPT_FLOAT, "0", .doc = "limit of each element of the gradient (0: none)"},

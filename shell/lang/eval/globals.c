@@ -126,6 +126,23 @@ int dlsh_hidden_hint(const dlsh_session *s, const char *name, char *hint, size_t
     return hidden != NULL;
 }
 
+const dl_kind_row *dlsh_schedule_kind(const char *name) {
+    const dl_kind_row *row;
+    for (int i = 0; (row = dl_schedule_kind_at(i)); i++)
+        if (!strcmp(row->name, name) && *row->example) return row;
+    return NULL;
+}
+
+int dlsh_kind_hint(const char *name, char *hint, size_t size) {
+    const dl_kind_row *layer = dl_layer_kind(name), *schedule = layer ? NULL : dlsh_schedule_kind(name);
+    if (layer)
+        snprintf(hint, size, "a layer stands in a net: net m { %.80s }; help %.40s",
+                 *layer->example ? layer->example : name, name);
+    else if (schedule)
+        snprintf(hint, size, "a schedule of the learning rate: %.100s", schedule->example);
+    return layer || schedule;
+}
+
 /* The error for an unknown name. */
 static dl_status unknown_name(dlsh_session *s, const char *name) {
     char hint[160] = "";
@@ -139,6 +156,7 @@ static dl_status unknown_name(dlsh_session *s, const char *name) {
                                   : name);
         return dlsh_fail(DL_ERR_NAME, hint, "'%s' is a command without a result, it cannot be used as a value", name);
     }
+    if (!row && !known && dlsh_kind_hint(name, hint, sizeof hint)) known = hint;
     if (known) return dlsh_fail(DL_ERR_NAME, known, "no variable or function is called '%s'", name);
     int n = 0;
     const char **names = malloc((size_t)(s->nglobals + s->nrows + DL_C128 + 2) * sizeof *names);
