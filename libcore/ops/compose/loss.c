@@ -65,9 +65,10 @@ static dl_status finish_counted(dl_call *c, dl_tensor *loss, dl_tensor *w) {
 dl_status dl_check_loss_pair(const dl_call *c) {
     const dl_tensor *x = c->in[0], *y = c->in[1];
     if (!x->ndim || !y->ndim || dl_shape_eq(x, y)) return DL_OK;
-    bool scores = x->ndim == y->ndim + 1 && x->shape[x->ndim - 1] > 1 && !dl_dtype_is_float((dl_dtype)y->dtype);
+    const bool scores = x->ndim == y->ndim + 1 && x->shape[x->ndim - 1] > 1; /* no squeeze helps these */
     return dl_fail_hint(DL_ERR_SHAPE,
-                        scores ? "scores and class numbers are compared by cross_entropy"
+                        scores ? "scores and class numbers are compared by cross_entropy; one number a sample is "
+                                 "compared with one output of the net"
                                : "reshape one of them: squeeze(x, -1) drops a last dimension of size 1",
                         "the input has shape %s, the target %s: a loss compares equal shapes", dl_shape_of(x),
                         dl_shape_of(y));

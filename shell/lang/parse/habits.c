@@ -138,7 +138,7 @@ static const habit foreign[] = {
      "results repeat bit for bit; set deterministic off allows others"},
     {"set_float32_matmul_precision", "write precision tf32, or precision f32"},
     {"set_anomaly_enabled|detect_anomaly|set_detect_anomaly|is_anomaly_enabled",
-     "set nan stop makes an op fail that makes a NaN; why x tells where one comes from"},
+     "set nan stop makes an op fail that makes a NaN; why nan tells where one comes from"},
     {"nuclear_norm|frobenius_norm", "write matrix_norm(x, ord=\"nuc\"), matrix_norm(x)"},
     {"upsample_nearest|upsample_bilinear", "write interpolate(x, scale_factor=2, mode=\"nearest\")"},
     {"channels_last|channels_last_3d|contiguous_format|preserve_format|memory_format",
