@@ -125,6 +125,11 @@ static void rebase(dl_optimizer *o, double lr) {
 
 dl_status dl_optimizer_group_set(dl_optimizer *o, int group, const dl_arg *arg) {
     DL_TRY(check_group(o, group));
+    if (o->trainers)
+        return dl_fail_hint(DL_ERR_STATE,
+                            "t.lr = 0.1, t being the trainer, sets the rate, of all groups in proportion; "
+                            "for other options make a new trainer",
+                            "this optimizer is a trainer's, which has taken its options over");
     bool rate = arg->name && dl_option_find(&o->row->kind, arg->name) == RATE;
     if (o->row->algorithm && !rate)
         return dl_fail_hint(DL_ERR_STATE, "make a new optimizer", "the options of %s are fixed when it is made",

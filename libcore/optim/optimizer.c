@@ -145,11 +145,20 @@ dl_status dl_optimizer_check_lr(double lr) {
     return dl_fail(DL_ERR_VALUE, "a learning rate is at least 0 and finite, not %g", lr);
 }
 
-dl_status dl_optimizer_set_lr(dl_optimizer *o, double lr) {
-    if (!o) return dl_fail_null("the optimizer");
+dl_status dl_optimizer_put_lr(dl_optimizer *o, double lr) {
     DL_TRY(dl_optimizer_check_lr(lr));
     dl_journal_rate(o, o->lr = lr);
     return DL_OK;
+}
+
+dl_status dl_optimizer_set_lr(dl_optimizer *o, double lr) {
+    if (!o) return dl_fail_null("the optimizer");
+    if (o->trainers)
+        return dl_fail_hint(
+            DL_ERR_STATE, "t.lr = 0.1, t being the trainer",
+            "this optimizer is a trainer's, which sets its rate at each step: from t.lr, by the schedule "
+            "if there is one");
+    return dl_optimizer_put_lr(o, lr);
 }
 
 long dl_optimizer_steps(const dl_optimizer *o) { return o->steps; }

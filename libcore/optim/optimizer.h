@@ -37,6 +37,7 @@ struct dl_optimizer {
     dl_opt_param *param;
     long n, cap, steps;
     dl_tensor *lr_tensor, *step_tensor;
+    int trainers;                /* that have it, and set its rate */
     unsigned edits;              /* how often options were changed after it was made */
     const dl_group_rates *rates; /* [1 + ngroup] while a trainer steps; else NULL */
     void *algorithm;             /* what the row's algorithm keeps */
@@ -97,3 +98,5 @@ bool dl_optimizer_state_needed(const dl_optimizer *o, int state);
 dl_status dl_optimizer_restore(dl_optimizer *o, long param, int state, dl_tensor *t);
 dl_status dl_optimizer_check_restore(const dl_optimizer *o, long param, int state, const dl_tensor *t);
 dl_status dl_optimizer_check_lr(double lr); /* DL_ERR_VALUE */
+/* As dl_optimizer_set_lr, also where a trainer has it. */
+dl_status dl_optimizer_put_lr(dl_optimizer *o, double lr);

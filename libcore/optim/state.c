@@ -147,7 +147,7 @@ static dl_status load_state(dl_optimizer *o, const dl_tensor_file *f, const char
     DL_TRY(dl_optimizer_check_lr(to));
     if (!write) return o->row->algorithm ? o->row->algorithm->restore(o, find_in, &(search){f, prefix}, false) : DL_OK;
     DL_TRY(restore(o, f, prefix, n));
-    DL_TRY(dl_optimizer_set_lr(o, to));
+    DL_TRY(dl_optimizer_put_lr(o, to));
     if (groups) dl_optimizer_restore_groups(o, groups);
     return DL_OK;
 }

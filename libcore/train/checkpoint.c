@@ -368,7 +368,7 @@ static dl_status restore(dl_trainer *t, const dl_tensor_file *f, const json_t *j
     DL_TRY(restore_optimizer(t, j, f));
     DL_TRY(restore_ema(t, f));
     DL_TRY(restore_positions(t, j));
-    DL_TRY(dl_optimizer_set_lr(t->opt, t->lr));
+    DL_TRY(dl_optimizer_put_lr(t->opt, t->lr));
     DL_TRY(dl_control_reset(t));
     t->phase = DL_PHASE_IDLE;
     t->micro = 0;

@@ -356,6 +356,11 @@ dl_status dl_trainer_rewind(dl_trainer *t, long step, long *from, dl_train_fn *f
     if (step < 0 || step > t->step)
         return dl_fail(DL_ERR_VALUE, "the trainer has made %ld steps; rewind goes to one of them, not to %ld", t->step,
                        step);
+    if (dl_mark_stands(t)) { /* within a step that was begun in parts */
+        DL_TRY(dl_mark_return(t));
+        *from = step;
+        if (step == t->step) return DL_OK;
+    }
     dl_past *p = t->past;
     const kept *to = way_to(t, step);
     if (!to) return dl_failed();

@@ -267,7 +267,7 @@ dl_status dl_step_set_rates(dl_trainer *t) {
     long step = t->step + t->issued - t->taken;
     if (!t->same_rate) t->next_lr = t->base_lr;
     if (!t->same_rate && t->schedule) DL_TRY(dl_schedule_lr(t->schedule, t->base_lr, step, t->epoch, &t->next_lr));
-    DL_TRY(dl_optimizer_set_lr(t->opt, t->next_lr));
+    DL_TRY(dl_optimizer_put_lr(t->opt, t->next_lr));
     for (int g = 0; g < t->groups; g++) rate[g] = dl_optimizer_rate(t->opt, g - 1, t->next_lr);
     return DL_OK;
 }
@@ -360,6 +360,7 @@ dl_status dl_step_issue_eagerly(dl_trainer *t) {
 dl_status dl_step_issue(dl_trainer *t) {
     DL_SCOPED_INTERRUPT_HOLD(1);
     bool done = false;
+    dl_mark_drop(t);
     DL_TRY(dl_trainer_check_net(t));
     DL_TRY(dl_best_leave(t));
     DL_TRY(dl_record_begin(t));
@@ -411,6 +412,7 @@ dl_status dl_trainer_forward(dl_trainer *t) {
     DL_TRY(dl_best_leave(t));
     if (t->micro == 0) {
         t->start = start_here(t);
+        DL_TRY(dl_mark_set(t));
         DL_TRY(dl_control_align(t));
     }
     DL_TRY(forward(t));
@@ -442,5 +444,6 @@ dl_status dl_trainer_update(dl_trainer *t) {
         return dl_fail_hint(DL_ERR_STATE, "forward t; backward t; update t", "there are no gradients to update with");
     DL_TRY(dl_trainer_check_net(t));
     DL_SCOPED_INTERRUPT_HOLD(1);
+    dl_mark_drop(t);
     return drain_after(t, begin_update(t));
 }

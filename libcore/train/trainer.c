@@ -345,6 +345,7 @@ dl_trainer *dl_trainer_new(const dl_trainer_spec *s) {
         t->model = dl_module_ref(s->model);
         t->given = dl_dataset_ref(s->data), t->val = s->val;
         t->opt = dl_optimizer_ref(s->opt);
+        t->opt->trainers++;
         t->schedule = dl_schedule_ref(s->schedule);
         t->loss_fn = s->loss_fn, t->loss_key = s->loss_key;
         t->loss_ctx = s->loss_ctx, t->loss_release = s->loss_release;
@@ -383,6 +384,7 @@ void dl_trainer_free(dl_trainer *t) {
     dl_control_free(t);
     dl_breaks_free(t);
     dl_past_forget(t);
+    dl_mark_drop(t);
     dl_updates_drop(t);
     dl_trainer_rest(t);
     dl_record_free_spec(t);
@@ -399,6 +401,7 @@ void dl_trainer_free(dl_trainer *t) {
     dl_sampler_unref(t->loader_spec.sampler);
     dl_collate_unref(t->loader_spec.collate);
     dl_schedule_unref(t->schedule);
+    if (t->opt) t->opt->trainers--;
     dl_optimizer_unref(t->opt);
     dl_dataset_unref(t->data);
     dl_dataset_unref(t->held);
@@ -484,7 +487,7 @@ const char *dl_trainer_capture(const dl_trainer *t) { return t->capture_state; }
 
 dl_status dl_trainer_set_lr(dl_trainer *t, double lr) {
     if (!t) return dl_fail_null("the trainer");
-    DL_TRY(dl_optimizer_set_lr(t->opt, lr));
+    DL_TRY(dl_optimizer_put_lr(t->opt, lr));
     t->base_lr = lr;
     if (!t->schedule) t->lr = lr;
     if (t->run) dl_run_event(t->run, t->step, "lr", "changed by hand", NULL);

@@ -38,6 +38,7 @@ typedef struct dl_issued {
 
 typedef struct dl_checkpoint dl_checkpoint; /* a state in memory (train/checkpoint.c) */
 typedef struct dl_past dl_past;             /* earlier states (train/rewind.c) */
+typedef struct dl_step_mark dl_step_mark;   /* before a step that is made in parts (train/mark.c) */
 typedef struct dl_breaks dl_breaks;         /* breakpoints (train/breaks.c) */
 typedef struct dl_step_graph dl_step_graph; /* a captured step (train/replay.c) */
 
@@ -160,6 +161,7 @@ struct dl_trainer {
     bool same_rate;                       /* the next step has the rate of the last: it is that one again */
 
     dl_past *past;
+    dl_step_mark *mark; /* before a step that is made in parts; NULL: none is under way */
 
     /* breakpoints (train/breaks.c) */
     dl_breaks *breaks;    /* NULL: there never were any */
@@ -304,6 +306,15 @@ void dl_past_home(dl_trainer *t, bool touched);
 dl_source dl_past_source(const dl_trainer *t, long step);
 
 bool dl_past_replaying(const dl_trainer *t); /* steps are made again */
+
+/* ---- train/mark.c */
+/* Notes how the trainer stands before the first part of a step. */
+dl_status dl_mark_set(dl_trainer *t);
+void dl_mark_drop(dl_trainer *t);
+/* Is a step under way of which the update is missing? */
+bool dl_mark_stands(const dl_trainer *t);
+/* Takes it back: place in the data, random streams, buffers and figures are as before; gradients are none. */
+dl_status dl_mark_return(dl_trainer *t);
 
 /* ---- train/breaks.c */
 void dl_breaks_free(dl_trainer *t);
