@@ -227,7 +227,8 @@ static int runs_statement(const dlsh_node *n) {
 int dlsh_undo_is_deep(const dlsh_node *n) {
     if (n->kind == DLSH_N_FN || n->kind == DLSH_N_NET) return 0;
     if (is_control(n) || n->kind == DLSH_N_CALL) return 1;
-    if (n->kind == DLSH_N_COMMAND && !runs_statement(n)) return 0;
+    if (n->kind == DLSH_N_COMMAND && !runs_statement(n))
+        return n->num.cmd->flags & DLSH_ACTION || !strcmp(n->num.cmd->name, "dbg");
     for (int i = 0; i < n->nkids; i++)
         if (n->kids[i] && dlsh_undo_is_deep(n->kids[i])) return 1;
     return 0;
@@ -245,7 +246,31 @@ static void note_within(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n)
         if (n->kids[i]) note_within(s, e, n->kids[i]);
 }
 
+/* The variables that `unset` names. */
+static void note_unset(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n) {
+    if (n->kind == DLSH_N_ARG && n->nkids && n->kids[0]->text && dlsh_get(s, n->kids[0]->text))
+        note_name(s, e, n->kids[0]->text);
+    for (int i = 0; i < n->nkids; i++)
+        if (n->kids[i] && n->kids[i]->kind == DLSH_N_ARG) note_unset(s, e, n->kids[i]);
+}
+
+/* The function or command that a statement calls; "" none. */
+static const char *called(const dlsh_node *n) {
+    if (n->kind == DLSH_N_COMMAND) return n->num.cmd->name;
+    const dlsh_node *call = n->kind == DLSH_N_EXPR ? n->kids[0] : NULL;
+    return call && call->kind == DLSH_N_CALL && call->kids[0]->kind == DLSH_N_NAME ? call->kids[0]->text : "";
+}
+
+/* Of the process, and in no variable. */
+static void note_streams(dlsh_undo_entry *e, const dlsh_node *n) {
+    const char *name = called(n);
+    if (!strcmp(name, "seed") || !strcmp(name, "manual_seed"))
+        give_up(e, "the random streams that %s starts anew are not kept", name);
+}
+
 void dlsh_undo_statement(dlsh_session *s, dlsh_undo_entry *e, const dlsh_node *n) {
+    if (!strcmp(called(n), "unset")) note_unset(s, e, n);
+    note_streams(e, n);
     if (n->kind == DLSH_N_ASSIGN) note_assignment(s, e, n);
     if (n->kind == DLSH_N_NET || n->kind == DLSH_N_FN) note_name(s, e, n->text);
     if (n->kind == DLSH_N_EXPR) note_call(s, e, n->kids[0]);

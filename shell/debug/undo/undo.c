@@ -1,6 +1,8 @@
 /* `undo`: takes back what the last statements changed. */
 #include "debug/undo/undo.h"
 
+#include "debug/dbg.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -77,7 +79,8 @@ static void end_statement(dlsh_session *s, int failed) {
     forget_unchanged(s, e);
     char name[64];
     if (dlsh_undo_watch_end(e, name, sizeof name) && !*e->missing)
-        snprintf(e->missing, sizeof e->missing, "it changed %s where that is not kept, as in a function", name);
+        snprintf(e->missing, sizeof e->missing,
+                 "it changed %s where that is not kept, as in a function or a backward pass", name);
     if (*e->missing && !failed && history.budget) {
         for (int i = 0; i < e->n; i++) dlsh_undo_part_free(&e->parts[i]);
         e->n = 0, e->bytes = 0;
@@ -131,6 +134,9 @@ static void restamp(dlsh_session *s, const dlsh_undo_entry *e) {
 static dl_status undo_one(const dlsh_args *a) {
     dlsh_session *s = dlsh_arg_session(a);
     history.undid = 1;
+    if (dlsh_dbg.active || dlsh_at_error_stands())
+        return dlsh_fail(DL_ERR_STATE, "quit, then undo", "a statement is not done: undo takes back those before it%s",
+                         dlsh_dbg.active ? "; back goes back in the walk" : "");
     if (!history.budget)
         return dlsh_fail(DL_ERR_STATE, "set undo 64MB, before the statements", "nothing is kept to be taken back");
     if (!history.n || history.session != s)
@@ -159,7 +165,8 @@ const dlsh_command undo_commands[] = {
         "rewind). A loop and a branch count as one statement. It keeps what statements at the prompt or the top level "
         "of "
         "a cell changed, up to the memory of the setting undo, in scripts after set undo 64MB. Of functions steps are "
-        "kept; where one changed a tensor in place, undo refuses. A result comes back without its history, and nets, "
+        "kept; where one changed a tensor in place, and of backward and seed, undo refuses, and the next undo goes on "
+        "before it. A result comes back without its history, and nets, "
         "trainers and runs that a variable "
         "held before are not kept alive.",
         DLSH_PARAMS({"n", .want = "int", .flags = DLSH_OPTIONAL, .doc = "how many statements; 1 when left out"}),

@@ -65,5 +65,6 @@ void dlsh_undo_note_trainer(dlsh_undo_entry *e, dl_trainer *t);
 
 /* ---- the watch (watch.c) */
 void dlsh_undo_watch_begin(dlsh_session *s);
-/* The name of a tensor that was written to and is no part of the entry; NULL: there is none. */
+/* The name of a tensor that was written to and is no part of the entry, or, of an entry without parts, of a gradient;
+ * NULL: there is none. */
 const char *dlsh_undo_watch_end(const dlsh_undo_entry *e, char *name, size_t size);

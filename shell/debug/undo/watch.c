@@ -12,6 +12,8 @@ enum { DEEPEST = 4 };
 typedef struct seen {
     dl_tensor *t; /* owned */
     long version;
+    const dl_tensor *grad; /* its gradient then; to be compared alone */
+    long grad_version;
     char name[64];
 } seen;
 
@@ -25,7 +27,8 @@ static void see(dl_tensor *t, const char *of, const char *path) {
     if (!more) return dl_error_clear();
     watch.all = more;
     more = &watch.all[watch.n++];
-    *more = (seen){dl_ref(t), dl_tensor_version(t), ""};
+    const dl_tensor *g = dl_grad(t);
+    *more = (seen){dl_ref(t), dl_tensor_version(t), g, g ? dl_tensor_version(g) : 0, ""};
     snprintf(more->name, sizeof more->name, "%.30s%s%.30s", of, *path ? "." : "", path);
 }
 
@@ -69,12 +72,21 @@ static int is_kept(const dlsh_undo_entry *e, const dl_tensor *t) {
     return 0;
 }
 
+static int has_other_gradient(const seen *x) {
+    const dl_tensor *g = dl_grad(x->t);
+    return g != x->grad || (g && dl_tensor_version(g) != x->grad_version);
+}
+
 const char *dlsh_undo_watch_end(const dlsh_undo_entry *e, char *name, size_t size) {
     const char *found = NULL;
     for (int i = 0; i < watch.n; i++) {
         const seen *x = &watch.all[i];
         if (!found && dl_tensor_version(x->t) != x->version && !is_kept(e, x->t)) {
             snprintf(name, size, "%s", x->name);
+            found = name;
+        }
+        if (!found && !e->n && has_other_gradient(x)) {
+            snprintf(name, size, "%.50s.grad", x->name);
             found = name;
         }
         dl_unref(x->t);
