@@ -620,11 +620,19 @@ int dlsh_help_page(dlsh_session *s, const char *topic, const dlsh_look *look, dl
     return found;
 }
 
+int dlsh_help_word(dlsh_session *s, const char *word, const dlsh_look *look, dlsh_buf *out) {
+    page_out o = {.width = page_width(look), .colour = look->colour};
+    const int found = put_words(&o, s, word);
+    if (found) dlsh_text_rewrap(out, dlsh_buf_text(&o.text), o.text.n, look->width);
+    dlsh_buf_free(&o.text);
+    return found;
+}
+
 static dl_status help_run(const dlsh_args *a) {
     dlsh_sink *sink = dlsh_arg_sink(a);
     dlsh_look look = dlsh_sink_look(sink);
     DLSH_SCOPED_BUF page = {0};
-    const char *topic = dlsh_arg_str(a, "topic");
+    const char *topic = dlsh_arg_count(a, "topic") ? dlsh_arg_at(a, "topic", 0)->as.str->s : NULL;
     if (!dlsh_help_page(dlsh_arg_session(a), topic, &look, &page)) {
         page_out o = {.width = page_width(&look), .colour = look.colour};
         int found = put_found(&o, dlsh_arg_session(a), topic);
@@ -637,10 +645,11 @@ static dl_status help_run(const dlsh_args *a) {
 }
 
 const dlsh_command help_commands[] = {
-    DLSH_ROW("help", DLSH_REPORT, help_run, "help [TOPIC]",
+    DLSH_ROW("help", DLSH_REPORT, help_run, "help [TOPIC [WORDS]]",
              "Describes a topic, or lists all topics. For a word that is not a topic, it lists where the word occurs.",
-             DLSH_PARAMS({"topic", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL,
-                          .doc = "a command, function, op, layer, setting, group, variable or page of the language",
+             DLSH_PARAMS({"topic", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL | DLSH_VARIADIC,
+                          .doc = "a command, function, op, layer, setting, group, variable or page of the language; "
+                                 "what follows a command is looked over, as in help why nan",
                           .complete = "topic"}),
              .examples = "help\nhelp matmul\nhelp settings\nhelp clip"),
     {0}};

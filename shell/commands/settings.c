@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "commands/context.h"
+#include "debug/dbg.h"
 #include "debug/undo/undo.h"
 #include "view/console.h"
 #include "view/tensor.h"
@@ -74,8 +75,12 @@ static dl_status set_capture(int on) {
     return DL_OK;
 }
 
+/* A walk switches it off while it stands. */
+static int get_record(void) { return dlsh_dbg.active ? dlsh_dbg.walk.recording : dl_recording_get(); }
+
 /* Starting anew forgets what was recorded. */
 static dl_status set_record(int on) {
+    if (dlsh_dbg.active) return dlsh_dbg.walk.recording = on, DL_OK; /* a walk holds what was recorded */
     dl_recording_set(on);
     dl_recording_clear();
     return DL_OK;
@@ -167,7 +172,7 @@ static const dlsh_setting settings[] = {
     {"record", "off|full", "off",
      "full: every op and every gradient rule is kept with its tensors, for `why` and `dbg`; the memory is freed by "
      "off.",
-     .min = 1, .chosen = dl_recording_get, .choose = set_record},
+     .min = 1, .chosen = get_record, .choose = set_record},
     {"rewind", "SIZE", "64MB",
      "Host memory for earlier states of a trainer, to which `rewind` goes back. The next is kept after 300 times the "
      "time "

@@ -71,7 +71,7 @@ static void read_lines(dlsh_session *s, dlsh_sink *sink) {
     DLSH_SCOPED_BUF last = {0};
     while (stop.request != GO_ON && !s->exiting) {
         DLSH_SCOPED_BUF line = {0};
-        if (dlsh_input(sink, "(dbg) ", 0, &line)) {
+        if (dlsh_debug_ask(sink, "(dbg) ", &line)) {
             dl_error_clear();
             return;
         }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "commands/help.h"
 #include "commands/nets/nets.h"
 #include "debug/dbg.h"
 #include "debug/stepper.h"
@@ -34,6 +35,18 @@ static dl_status arrive(dlsh_session *s, dlsh_sink *sink) {
 
 static int at_end(void) { return dlsh_dbg.walk.at >= 2 * dlsh_dbg.walk.n; }
 
+/* The step that is walked over is as if it had not been begun: the next step is this one again. st: why it ends. */
+static dl_status take_step_back(dl_status st) {
+    dl_trainer *t = dlsh_dbg.trainer;
+    dl_error e = {0};
+    long from;
+    if (!dlsh_dbg.begun) return st;
+    dlsh_dbg.begun = 0;
+    if (st) dl_error_take(&e);
+    dl_status back = dl_trainer_rewind(t, dlsh_trainer_state(t).step, &from, NULL, NULL);
+    return st ? dl_error_put(&e) : back;
+}
+
 /* The forward pass of the next step, and the walk over it. */
 static dl_status begin_step(void) {
     dl_source here = *dl_source_here();
@@ -42,7 +55,9 @@ static dl_status begin_step(void) {
     dl_status st = dl_trainer_forward(dlsh_dbg.trainer);
     dl_recording_set(had);
     dlsh_dbg.steps--;
+    dlsh_dbg.begun = !st;
     if (!st) st = dlsh_nodewalk_begin(&dlsh_dbg.walk, dl_trainer_loss(dlsh_dbg.trainer), dlsh_dbg.trainer);
+    if (st) st = take_step_back(st);
     *dl_source_here() = here;
     return st;
 }
@@ -53,6 +68,7 @@ static dl_status roll(const dlsh_args *a) {
     dlsh_nodewalk_end(&dlsh_dbg.walk);
     dlsh_dbg.nformer = 0;
     *dlsh_dbg.inside = 0;
+    dlsh_dbg.begun = 0;
     DLSH_TRY(dl_trainer_update(dlsh_dbg.trainer));
     DLSH_TRY(begin_step());
     dl_trainer_state now = dlsh_trainer_state(dlsh_dbg.trainer);
@@ -306,6 +322,37 @@ static dl_status quit_run(const dlsh_args *a) {
     return DL_OK;
 }
 
+static const dlsh_command words[];
+
+/* The words with the first sentence of what they do; short forms, which say that of others, stand beside them. */
+static dl_status list_words(dlsh_sink *sink) {
+    dlsh_table t = DLSH_TABLE({"word", 'l', ""}, {"what it does", 'l', ""});
+    dl_status st = DL_OK;
+    for (const dlsh_command *w = words; w->name && !st; w++) {
+        const char *stop = strstr(w->doc, ". ");
+        st = DLSH_TABLE_ROW(&t, dlsh_string(w->name),
+                            dlsh_stringf("%.*s", stop ? (int)(stop - w->doc + 1) : (int)strlen(w->doc), w->doc));
+    }
+    return dlsh_table_show(sink, &t, st, NULL);
+}
+
+static dl_status help_words_run(const dlsh_args *a) {
+    DLSH_SCOPED_BUF page = {0};
+    dlsh_sink *sink = dlsh_arg_sink(a);
+    const dlsh_look look = dlsh_sink_look(sink);
+    if (!dlsh_given(a, "topic")) {
+        DLSH_TRY(list_words(sink));
+        dlsh_put(sink, "help WORD tells more of one; statements of the shell can be given here too\n");
+        return DL_OK;
+    }
+    const char *topic = dlsh_arg_str(a, "topic");
+    dlsh_session *s = dlsh_arg_session(a);
+    if (!dlsh_help_word(s, topic, &look, &page) && !dlsh_help_page(s, topic, &look, &page))
+        return dlsh_arg_fail(a, "topic", DL_ERR_NAME, "help", "there is no help on %s", topic);
+    dlsh_page(sink, dlsh_buf_text(&page), page.n);
+    return DL_OK;
+}
+
 #define COUNT(doc_) DLSH_PARAMS({"n", .want = "int", .flags = DLSH_OPTIONAL, .doc = doc_})
 #define TEXT(name_, doc_) DLSH_PARAMS({name_, DLSH_ARG_TEXT, .doc = doc_})
 #define IGNORE                                                                                                         \
@@ -391,7 +438,15 @@ static const dlsh_command words[] = {
              "At an error: looks at the function that this one called.", COUNT("how many calls (1)")),
     DLSH_ROW("variables", DLSH_REPORT, dlsh_at_error_variables, "variables",
              "At an error: lists the variables of the function that is looked at."),
-    DLSH_ROW("quit", DLSH_REPORT, quit_run, "quit", "Leaves the debugger; gradients are as before."),
+    DLSH_ROW("quit", DLSH_REPORT, quit_run, "quit",
+             "Leaves the debugger; gradients are as before. A trainer makes the step that was walked over anew."),
+    DLSH_ROW(
+        "help", DLSH_REPORT, help_words_run, "help [TOPIC]",
+        "Lists the words of the debugger, or describes one, or a topic of the shell.",
+        DLSH_PARAMS({"topic", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL, .doc = "a word or topic", .complete = "topic"})),
+    DLSH_ROW(
+        "h", DLSH_REPORT, help_words_run, "h [TOPIC]", "The same as help.",
+        DLSH_PARAMS({"topic", DLSH_ARG_WORD, .flags = DLSH_OPTIONAL, .doc = "a word or topic", .complete = "topic"})),
     DLSH_ROW("q", DLSH_REPORT, quit_run, "q", "The same as quit."),
     {0}};
 
@@ -403,7 +458,7 @@ static dl_status read_command(dlsh_session *s, dlsh_sink *sink, dlsh_buf *last) 
     if (dlsh_dbg.stepped)
         dlsh_buf_puts(&line, dlsh_stepper_word(s));
     else
-        DLSH_TRY(dlsh_input(sink, "(dbg) ", 0, &line));
+        DLSH_TRY(dlsh_debug_ask(sink, "(dbg) ", &line));
     if (!line.n) return DL_OK;
     dlsh_buf_free(last);
     dlsh_buf_add(last, dlsh_buf_text(&line), line.n);
@@ -473,6 +528,7 @@ static dl_status end(dlsh_session *s, dl_status st) {
     else
         dlsh_nodewalk_go(&dlsh_dbg.walk, 0);
     dlsh_nodewalk_end(&dlsh_dbg.walk);
+    if (!on) st = take_step_back(st);
     free(dlsh_dbg.former);
     memset(&dlsh_dbg, 0, sizeof dlsh_dbg);
     dlsh_dbg_unbind(s);
@@ -517,8 +573,8 @@ const dlsh_command dbg_commands[] = {
         "came in and those that go on. Commands are read from the prompt, or from the block; an empty line repeats the "
         "last one. dbg { break error } stops where an error is raised, dbg { break norm(fc1.weight.grad) > 10 } a "
         "training at the step where the condition begins to hold. At the end the gradients are those of backward, "
-        "and a trainer is updated; quit leaves them as they "
-        "were.",
+        "and a trainer is updated; quit leaves them as they were, and the trainer's next "
+        "step is this one again.",
         DLSH_PARAMS({"what", DLSH_ARG_SYNTAX, .flags = DLSH_OPTIONAL, .doc = "a loss, a trainer, or the word step"},
                     {"of", DLSH_ARG_SYNTAX, .flags = DLSH_OPTIONAL, .doc = "the trainer, after step"},
                     {"steps", .want = "int", .flags = DLSH_OPTIONAL, .doc = "how many steps (1)"},

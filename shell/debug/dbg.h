@@ -38,6 +38,7 @@ typedef struct dlsh_debugger {
     int *former;                /* places that next and step left, for back */
     int nformer, formercap;
     dl_trainer *trainer;
+    int begun;        /* a step of the trainer that is not updated yet */
     long steps;       /* of the trainer, still to come */
     dl_source source; /* of the dbg statement */
 } dlsh_debugger;

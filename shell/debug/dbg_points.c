@@ -464,7 +464,18 @@ static int find_name(dlsh_session *s, dlsh_point *p) {
     if (layer) return p->kind = DLSH_AT_LAYER, 1;
     for (int i = 0; dlsh_nodewalk_node(&dlsh_dbg.walk, i, &c, &backward); i++)
         if (!strcmp(c.op, p->text) || (c.composite && !strcmp(c.composite, p->text))) return p->kind = DLSH_AT_OP, 1;
-    return 0;
+    dl_op_info op;
+    return dl_op_describe_name(p->text, &op) ? p->kind = DLSH_AT_OP, 1 : 0;
+}
+
+/* What is said of a breakpoint at a place that the walk has not. */
+static const char *warning(const dlsh_point *p) {
+    dl_recorded c;
+    int backward;
+    for (int i = 0; dlsh_nodewalk_node(&dlsh_dbg.walk, i, &c, &backward); i++)
+        if (is_at(p, &c, i)) return "";
+    if (p->kind == DLSH_AT_OP) return ": an op that is not in this walk; it stops at the op when it comes";
+    return p->kind == DLSH_AT_LINE ? ": no node of this walk is of that line; `list 100` shows lines" : "";
 }
 
 /* Without a walk, or where a trainer is named, a breakpoint or watch is of a training. */
@@ -495,7 +506,7 @@ dl_status dlsh_dbg_break(const dlsh_args *a) {
     if (for_training(a)) return add_to_training(a, &p);
     if (is_line(&p)) {
         p.kind = DLSH_AT_LINE;
-        return add_point(a, &p, "");
+        return add_point(a, &p, warning(&p));
     }
     if (is_node(&p)) {
         if (p.line < 1 || p.line > 2L * dlsh_dbg.walk.n)
@@ -503,8 +514,9 @@ dl_status dlsh_dbg_break(const dlsh_args *a) {
                                  2 * dlsh_dbg.walk.n);
         return add_point(a, &p, "");
     }
-    if (find_name(s, &p)) return add_point(a, &p, "");
+    if (find_name(s, &p)) return add_point(a, &p, warning(&p));
     dl_status st = dlsh_dbg_value(s, p.text, 0, &v);
+    if (!st && is_name(p.text) && dlsh_callable(v)) dlsh_drop(v), st = DL_ERR_NAME;
     if (st == DL_ERR_NAME || st == DL_ERR_SYNTAX) {
         if (!is_name(p.text)) return st;
         dlsh_place_clear(s);

@@ -52,6 +52,9 @@ int dlsh_debug_alike(const dl_tensor *a, const dl_tensor *b);
 /* "[3, 2]", the index of an element in logical order. */
 const char *dlsh_debug_index(const dl_tensor *t, long element, char *buf, size_t size);
 
+/* Asks for a line; at a terminal Ctrl-C gives up what was typed, and it is asked anew. */
+dl_status dlsh_debug_ask(struct dlsh_sink *sink, const char *prompt, dlsh_buf *line);
+
 /* Does an expression name that variable, not as a field? */
 int dlsh_debug_mentions(const char *text, const char *name);
 /* Is a condition true? Of a tensor: any element. */

@@ -177,8 +177,10 @@ const dlsh_walk_leaf *dlsh_nodewalk_leaf(const dlsh_nodewalk *w, const dl_record
     *parts = 0;
     for (int i = 0; i < w->nleaves && !found; i++)
         if (is_leaf(node, k, &w->leaves[i])) found = &w->leaves[i];
-    for (int i = 0; found && i <= w->at - w->n && i < w->n; i++)
-        for (int j = 0; !dl_recording_at(w->call[i], &c) && j < c.nin; j++) *parts += is_leaf(&c, j, found);
+    const int here = w->at - w->n;
+    for (int i = 0; found && i <= here && i < w->n; i++)
+        for (int j = 0; !dl_recording_at(w->call[i], &c) && j < (i == here ? k + 1 : c.nin); j++)
+            *parts += is_leaf(&c, j, found);
     return found;
 }
 

@@ -137,7 +137,8 @@ static dl_status settle_failure(dlsh_session *s, dl_status st) {
 /* One top-level statement; its failure is kept and placed. */
 static dl_status run_statement(dlsh_session *s, const dlsh_node *n) {
     const dlsh_services *on = &s->services;
-    if (on->before_statement)
+    const int own = s->running > 1 && *s->unit->name == '<'; /* the shell's, within a statement, as of a breakpoint */
+    if (on->before_statement && !own)
         on->before_statement(s, s->unit->text + n->span.start, (size_t)(n->span.end - n->span.start));
     dlsh_flow flow = DLSH_FAILED;
     const int outermost = s->running == 1;

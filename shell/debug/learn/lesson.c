@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "commands/context.h"
+#include "debug/debug.h"
 #include "debug/learn/learn.h"
 #include "view/sink.h"
 #include "view/text.h"
@@ -122,7 +123,7 @@ static dl_status run_code(lesson *l, const dlsh_lesson_part *p) {
 static dl_status pause_here(lesson *l) {
     while (l->look.live || l->look.rich) {
         DLSH_SCOPED_BUF line = {0};
-        if (dlsh_input(l->sink, "[Enter goes on, q leaves, or try a statement] ", 0, &line)) {
+        if (dlsh_debug_ask(l->sink, "[Enter goes on, q leaves, or try a statement] ", &line)) {
             if (dlsh_interrupted()) return dl_failed();
             l->over = dl_failed() != DL_ERR_UNSUPPORTED; /* the input ended; else nobody can be asked */
             l->look.live = l->look.rich = 0;

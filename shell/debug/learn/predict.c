@@ -137,7 +137,7 @@ static dl_status ask(dlsh_guess *g, dlsh_sink *sink, int shape, int *right, int 
         DLSH_DROPPED dlsh_value v = dlsh_void();
         dl_status st = DL_OK;
         dlsh_buf_printf(&prompt, "%s of %s? (hint, skip, q) ", shape ? "shape" : "value", g->name);
-        if (dlsh_input(sink, dlsh_buf_text(&prompt), 0, &line)) {
+        if (dlsh_debug_ask(sink, dlsh_buf_text(&prompt), &line)) {
             if (dlsh_interrupted()) return dl_failed();
             dl_error_clear();
             dlsh_put(sink, "\n");
