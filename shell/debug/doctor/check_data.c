@@ -548,6 +548,7 @@ void dlsh_compare_splits(dlsh_examination *e, const dlsh_samples *train, const d
     const int within = (double)back * (double)test->total >= 0.8 * (double)train->n * (double)test->n;
     const int of_it = back == train->n || (test->total > test->n && within);
     if (dlsh_was_found(e, e->check, "scaled by its own")) return; /* few different rows are left */
+    if (dlsh_was_found(e, e->check, "that are evaluated are in the training data")) return;
     if (repeats || both < 2 || both < few || of_it || test->left_out || !*train->name) {
         if (h && g && both < 2 && !repeats) dlsh_find_near(e, train, test);
         return;
