@@ -36,6 +36,7 @@ OF_CPU = {
     "general": "lists the devices",
     "gradcheck_": "C functions work in host memory",
     "loop_helpers": "on a GPU a NaN is found when it is looked for",
+    "hints_that_work": "on a GPU a NaN is found when it is looked for",
     "lr_find": "draws with gnuplot, which machines with a GPU often lack",
     "names_of_torch": "a fault on a GPU is reported by a later statement",
     "ops_scatter": "a fault on a GPU is reported by a later statement",
@@ -43,6 +44,7 @@ OF_CPU = {
     "sparse_faults": "a fault on a GPU is reported by a later statement",
     "recurrent": "prints memory of layers, which cuDNN needs more of",
     "why": "on a GPU a NaN is found when it is looked for",
+    "why_batchnorm": "prints more digits than devices agree in",
     "xcheck": "C functions work in host memory",
 }
 
